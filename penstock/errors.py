@@ -1,0 +1,155 @@
+"""Every exception Penstock raises.
+
+Four families, because four different people must act: the author of a query (`UserError`), the owner of the data
+(`DataError`), the owner of the machine (`CapacityError`) and the makers of Penstock (`Defect`). Each exception has a
+stable `code` for scripts, a `place`, and a text that says what was found, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text a mistake stands; `line` and `column` count from 1."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+    excerpt: str = ""
+    width: int = 1
+
+    def __str__(self) -> str:
+        where = self.source if not self.line else f"{self.source}, line {self.line}, column {self.column}"
+        if not self.excerpt:
+            return where
+        indent = len(self.excerpt) - len(self.excerpt.lstrip())
+        marker = " " * max(self.column - 1 - indent, 0) + "^" * max(self.width, 1)
+        return f"{where}\n    {self.excerpt.strip()}\n    {marker}"
+
+
+class PenstockError(Exception):
+    """Base of all; never raised itself."""
+
+    code = "penstock.error"
+
+    def __init__(self, message: str, place: Place | str | None = None) -> None:
+        self.message = message
+        self.place = Place(place) if isinstance(place, str) else place
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        return f"{self.code}  {self.place}\n{self.message}" if self.place else f"{self.code}  {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark workers); the default would call __init__ with the joined text.
+        return (_rebuild, (type(self), self.message, self.place))
+
+
+def _rebuild(cls: type[PenstockError], message: str, place: Place | None) -> PenstockError:
+    error = cls.__new__(cls)
+    PenstockError.__init__(error, message, place)
+    return error
+
+
+class UserError(PenstockError):
+    """The query, declaration or call is wrong; its author must change it."""
+
+
+class DataError(PenstockError):
+    """The data break what was declared of them and the policy says to stop."""
+
+
+class CapacityError(PenstockError):
+    """Memory, disk or time do not suffice."""
+
+
+class Defect(PenstockError):
+    """A broken promise inside Penstock; please report it with the text."""
+
+    code = "penstock.defect"
+
+    def _text(self) -> str:
+        return super()._text() + "\nThis is a defect of Penstock, not of your query: please report it with this text."
+
+
+def suggestion(name: str, candidates: Iterable[str]) -> str:
+    """Return the sentence that lists what exists and the nearest name.
+
+    Examples
+    --------
+    >>> suggestion("C_SPEED", ["car_id", "speed"])
+    "it has car_id, speed. Did you mean 'speed'?"
+    """
+    names = list(candidates)
+    if not names:
+        return "it has none."
+    lowered = {candidate.lower(): candidate for candidate in names}
+    near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    hint = f" Did you mean '{lowered[near[0]]}'?" if near else ""
+    return f"it has {', '.join(names)}.{hint}"
+
+
+class UnknownColumn(UserError):
+    code = "language.unknown-column"
+
+    def __init__(self, owner: str, name: str, candidates: Iterable[str], place: Place | str | None = None) -> None:
+        super().__init__(f"{owner} has no column '{name}'; {suggestion(name, candidates)}", place)
+
+
+class UnknownStream(UserError):
+    code = "language.unknown-stream"
+
+    def __init__(self, name: str, candidates: Iterable[str], place: Place | str | None = None) -> None:
+        super().__init__(f"there is no stream or query '{name}'; the application: {suggestion(name, candidates)}", place)
+
+
+class SyntaxMistake(UserError):
+    code = "language.syntax"
+
+
+class TypeMistake(UserError):
+    code = "language.type"
+
+
+class InvalidPlan(UserError):
+    code = "plan.invalid"
+
+
+class InvalidWindow(UserError):
+    code = "plan.window"
+
+
+class InvalidDeclaration(UserError):
+    code = "plan.declaration"
+
+
+class InvalidPattern(DataError):
+    code = "data.bad-punctuation"
+
+
+class PunctuationViolated(DataError):
+    code = "data.punctuation-violated"
+
+
+class LateRows(DataError):
+    code = "data.late-rows"
+
+
+class BadRows(DataError):
+    code = "data.bad-rows"
+
+
+class NumericOverflow(DataError):
+    code = "data.numeric-overflow"
+
+
+class StateFormat(UserError):
+    code = "state.format"
+
+
+class StateUnwritable(CapacityError):
+    code = "state.unwritable"

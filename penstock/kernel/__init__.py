@@ -1,0 +1,1 @@
+"""The per-shard machine: contracts of operators and policies, graph, queues, executor, frontiers, segments."""

@@ -1,0 +1,102 @@
+"""The two contracts everything plugs into, and the order of calls they may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.model.batch import Batch
+from penstock.model.elements import Control, Elements, Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an operator remembers.
+
+    Parameters
+    ----------
+    meta
+        One small record of JSON values: counters, frontiers, closed values.
+    segments
+        Immutable pieces by identifier. An identifier is never used for other content, so a host writes a segment once and
+        removes it when it is missing from a later snapshot.
+    """
+
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    segments: Mapping[str, pa.RecordBatch] = field(default_factory=dict)
+
+
+class Operator(Protocol):
+    """State machine over elements: equal elements in, equal elements out.
+
+    Calls come one at a time. On each port elements come in stream order: a row after a punctuation never matches it, a row
+    after a heartbeat is never older. Ports are not synchronised; an operator that needs to know how far a port has come
+    waits for its heartbeat. A result may not depend on how rows are cut into batches.
+
+    An operator must not read a clock, a random generator, a file or a socket, and must not change a batch it is given. Rows
+    it refuses are returned as `Quarantined`. Elements it has nothing to say about (heralds, requests) it passes on.
+    """
+
+    def on_batch(self, port: int, batch: Batch) -> Elements:
+        """Process rows; an empty batch is legal and yields nothing."""
+        ...
+
+    def on_metadata(self, port: int, mark: Metadata) -> Elements:
+        """Use, hold or pass on a punctuation, heartbeat, herald, request or end.
+
+        A heartbeat or punctuation returned is a promise about everything returned later. `End` is counted by the kernel: an
+        operator hears it once, when all its ports have ended, and may return last rows; the kernel forwards it.
+        """
+        ...
+
+    def on_control(self, decision: Control) -> Elements:
+        """Obey a decision; unknown kinds are ignored."""
+        ...
+
+    def snapshot(self) -> State:
+        """Everything needed to go on; cheap, because segments are shared and not copied."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Become what was snapshot; derived structures (indexes) are rebuilt, not stored."""
+        ...
+
+    def counters(self) -> Mapping[str, int]:
+        """Levels and running totals for reports: `state_rows`, `state_bytes`, `expired`, `purged` and others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorView:
+    """What a policy may know about an operator."""
+
+    id: str
+    waiting_rows: int
+    waiting_elements: int
+    downstream: tuple[str, ...]
+    is_leaf: bool
+    #: Rows per millisecond and rows out per row in, as declared or as told by the last `statistics` control.
+    capacity: float = 1.0
+    selectivity: float = 1.0
+
+
+class Policy(Protocol):
+    """Chooses the next piece of work. Results never depend on it; queue lengths and latency do."""
+
+    def pick(self, operators: Sequence[OperatorView]) -> str | None:
+        """Identifier of an operator whose queue is not empty; None when there is none.
+
+        `operators` is in topological order, leaves first, and the same list in every call until the plan changes.
+        """
+        ...
+
+    def on_control(self, decision: Control) -> None: ...
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """JSON values; part of the kernel's state, so that a replay picks the same work."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...

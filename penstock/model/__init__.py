@@ -1,0 +1,1 @@
+"""Values: schema, batch, elements, patterns, windows, declarations. No behaviour that needs state."""

@@ -1,0 +1,77 @@
+"""What a stream consists of. Rows and everything that is known about rows travel in one path, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from penstock.model.batch import Batch
+from penstock.model.punctuation import Punctuation
+
+#: No event time comes after this: the frontier of a stream that has ended.
+FOREVER = 2**63 - 1
+#: Nothing is known about a stream's progress yet.
+NEVER = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A frontier: no row older than `ts` will come (rows at `ts` may)."""
+
+    ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Herald:
+    """Announcement of rows still to come (their number or values) by the source; see `metadata`."""
+
+    pattern: Punctuation
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question to an operator, such as "propagate now"; answered in the data path."""
+
+    kind: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End of a query: every earlier row has been seen. `query` empty means the stream itself has ended."""
+
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A decision taken on the driver, bound to a micro-batch by its place in the control stream."""
+
+    epoch: int
+    kind: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Rows an operator refuses, with the reason code that is counted and a text for people."""
+
+    batch: Batch
+    reason: str
+    text: str = ""
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """An element for one of several outputs of an operator (`Split`); unrouted elements go to all of them."""
+
+    output: str
+    element: Batch | Punctuation | Heartbeat | Herald | Request | End
+
+
+Metadata: TypeAlias = Punctuation | Heartbeat | Herald | Request | End
+Element: TypeAlias = Batch | Metadata
+Elements: TypeAlias = Sequence[Element | Quarantined | Routed]

@@ -1,0 +1,171 @@
+"""Windows: which rows of a stream an answer is computed over.
+
+One closed formula covers every type (positions are times or sequence numbers, intervals half-open)::
+
+    ws_k = begin + k·move_start        we_k = begin + size + k·move_end        k = 0, 1, 2, …
+    W_k  = { t : ws_k ≤ pos(t) < we_k  and  begin ≤ ts(t) < end }
+
+Two windows are not of this form: `Unbounded` (no window: only metadata can close what is computed over it) and
+`Sliding` (a join's "not older than": each row has its own window).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+import numpy as np
+
+from penstock.errors import InvalidWindow, Place
+from penstock.model.batch import Int64s
+from penstock.model.elements import FOREVER
+
+#: Largest window number that is ever computed; protects landmark arithmetic from overflow.
+_LAST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Lifespan:
+    """Begin and end of a query in event time; `end` is exclusive."""
+
+    begin: int = 0
+    end: int = FOREVER
+
+    def check(self, place: Place | str | None = None) -> Lifespan:
+        if self.end <= self.begin:
+            raise InvalidWindow(f"the query ends at {self.end}, not after its begin {self.begin}; give an END later than BEGIN", place)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """No window: state is bounded, and answers come, only by punctuations or the end of the stream."""
+
+    def __str__(self) -> str:
+        return "unbounded"
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Each row sees the other streams' rows that are at most `size` older than itself (inclusive); joins only."""
+
+    size: int
+
+    def check(self, place: Place | str | None = None) -> Sliding:
+        if self.size < 0:
+            raise InvalidWindow(f"a window cannot be {self.size} long; write 0 (equal timestamps only) or more", place)
+        return self
+
+    def __str__(self) -> str:
+        return f"sliding {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Numbered windows by size and movement.
+
+    Parameters
+    ----------
+    size, move_start, move_end
+        In the unit of the timestamp, or in rows.
+    in_rows
+        Positions are sequence numbers of rows in (time, position) order instead of times.
+    partition_by
+        Independent windows for each value of these columns.
+
+    Examples
+    --------
+    >>> Framed(size=120, move_start=60, move_end=60).kind
+    'sliding'
+    >>> Framed(size=4, move_start=4, move_end=4, in_rows=True).windows_of(np.array([0, 3, 4]))
+    (array([0, 0, 1]), array([0, 0, 1]))
+    """
+
+    size: int
+    move_start: int
+    move_end: int
+    in_rows: bool = False
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Name of the type in the table of the specification."""
+        start, end = self.move_start, self.move_end
+        if start * end < 0:
+            return "mixed"
+        if start < 0 or end < 0:
+            return "reverse landmark" if start == 0 else "reverse sliding"
+        if start == end == 0:
+            return "fixed"
+        if start == 0:
+            return "landmark"
+        if start != end:
+            return "growing" if start < end else "shrinking"
+        if start == self.size:
+            return "tumbling"
+        return "sliding" if start < self.size else "hopping"
+
+    def check(self, life: Lifespan, place: Place | str | None = None) -> Framed:
+        """Refuse windows that cannot be evaluated, and say which forms are legal."""
+        unit = "rows" if self.in_rows else "time"
+        if self.size <= 0:
+            raise InvalidWindow(f"a window of {self.size} {unit} holds nothing; the size must be greater than 0", place)
+        legal = "legal movements are (0,0) fixed, (0,m) landmark, (m,m) tumbling, sliding or hopping, (m,n) with m<n growing"
+        if self.kind == "mixed":
+            raise InvalidWindow(f"the window's bounds move in opposite directions ({self.move_start}, {self.move_end}); {legal}", place)
+        if self.kind.startswith("reverse"):
+            raise InvalidWindow(f"a {self.kind} window needs past data, and the stream is not archived; {legal}", place)
+        if self.kind == "shrinking" and not self._ends_in_time(life):
+            raise InvalidWindow(f"the window shrinks to nothing before the query ends; give an earlier END, or: {legal}", place)
+        return self
+
+    def _ends_in_time(self, life: Lifespan) -> bool:
+        if self.in_rows or life.end == FOREVER:
+            return False
+        vanishes = -(-self.size // (self.move_start - self.move_end))
+        return life.begin + vanishes * self.move_start >= life.end
+
+    @property
+    def pane(self) -> int:
+        """Length of the pieces every window is made of: partial answers are kept per piece."""
+        return gcd(self.size, self.move_start, self.move_end)
+
+    @property
+    def overlaps(self) -> bool:
+        return self.move_start < self.size
+
+    def bounds(self, k: int) -> tuple[int, int]:
+        """(ws, we) of window `k`, relative to the begin."""
+        return k * self.move_start, self.size + k * self.move_end
+
+    def windows_of(self, positions: Int64s) -> tuple[Int64s, Int64s]:
+        """First and last window number of each position (relative to begin, not negative); none where first > last."""
+        if self.move_start:
+            last = positions // self.move_start
+        else:
+            last = np.full_like(positions, _LAST if self.move_end else 0)
+        if self.move_end:
+            first = np.maximum((positions - self.size) // self.move_end + 1, 0)
+        else:
+            first = np.where(positions < self.size, 0, _LAST + 1)
+        return first, last
+
+    def closed_before(self, position: int) -> int:
+        """How many windows (0 … n-1) are complete once no position below `position` is missing."""
+        if position < self.size:
+            return 0
+        if not self.move_end:
+            return 1 if not self.move_start else min(position, _LAST)
+        closed = (position - self.size) // self.move_end + 1
+        return closed if self.move_start or self.move_end else min(closed, 1)
+
+    def __str__(self) -> str:
+        unit = " rows" if self.in_rows else ""
+        text = f"{self.kind} {self.size}{unit}"
+        if self.kind not in ("tumbling", "fixed"):
+            text += f" advance {self.move_end}" if self.move_start in (0, self.move_end) else f" move ({self.move_start}, {self.move_end})"
+        return text + (f" partition by {', '.join(self.partition_by)}" if self.partition_by else "")
+
+
+Window: TypeAlias = Unbounded | Sliding | Framed

@@ -1,0 +1,72 @@
+"""Streams and continuous queries of one application, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.errors import InvalidDeclaration, UnknownStream
+from penstock.model.declarations import Destination, StreamDeclaration
+from penstock.model.windows import Lifespan
+from penstock.plan.nodes.relational import Node, Reference, walk
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousQuery:
+    """A named plan, its life span and where its answers go."""
+
+    name: str
+    plan: Node
+    life: Lifespan = field(default_factory=Lifespan)
+    destinations: tuple[Destination, ...] = ()
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.query for node in walk(self.plan) if isinstance(node, Reference)))
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The dictionary of an application. Names are compared without case; registering an identical thing again is fine."""
+
+    name: str = "app"
+    streams: dict[str, StreamDeclaration] = field(default_factory=dict)
+    queries: dict[str, ContinuousQuery] = field(default_factory=dict)
+
+    def add_stream(self, stream: StreamDeclaration) -> None:
+        self._refuse_other(self.streams.get(stream.name.lower()), stream, stream.name, self.queries)
+        self.streams[stream.name.lower()] = stream
+
+    def add_query(self, query: ContinuousQuery) -> None:
+        self._refuse_other(self.queries.get(query.name.lower()), query, query.name, self.streams)
+        self.queries[query.name.lower()] = query
+
+    def _refuse_other(self, known: object, new: object, name: str, others: dict[str, object] | object) -> None:
+        if name.lower() in others or (known is not None and known != new):  # type: ignore[operator]
+            raise InvalidDeclaration(f"'{name}' is declared twice with different content; rename one of them", f"application '{self.name}'")
+
+    def stream(self, name: str) -> StreamDeclaration:
+        try:
+            return self.streams[name.lower()]
+        except KeyError:
+            raise UnknownStream(name, self.names()) from None
+
+    def names(self) -> list[str]:
+        return [item.name for item in (*self.streams.values(), *self.queries.values())]
+
+    def in_order(self) -> Iterator[ContinuousQuery]:
+        """Queries so that each comes after those it reads."""
+        done: set[str] = set()
+
+        def visit(query: ContinuousQuery, path: tuple[str, ...]) -> Iterator[ContinuousQuery]:
+            if query.name in path:
+                raise InvalidDeclaration(f"queries read each other in a circle: {' -> '.join((*path, query.name))}", f"application '{self.name}'")
+            if query.name in done:
+                return
+            for name in query.depends_on:
+                yield from visit(self.queries[name.lower()], (*path, query.name))
+            done.add(query.name)
+            yield query
+
+        for query in list(self.queries.values()):
+            yield from visit(query, ())

@@ -1,0 +1,252 @@
+"""Logical operators of continuous queries: frozen values that know their schema.
+
+A node and the operator that runs it share one name. Column names in expressions are those of the node's input schema;
+for joins, of the concatenated schema that `WindowJoin.schema` shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from penstock.errors import InvalidPlan
+from penstock.expressions.aggregates import AggregateCall, result_type
+from penstock.expressions.nodes import Expr
+from penstock.expressions.typing import type_of
+from penstock.model.declarations import StreamDeclaration
+from penstock.model.schema import Field, Schema
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A declared stream; `alias` prefixes its columns (`b.price`) when the query names it."""
+
+    stream: StreamDeclaration
+    alias: str = ""
+
+    @cached_property
+    def schema(self) -> Schema:
+        return qualified(self.stream.schema, self.alias).named(f"stream '{self.stream.name}'")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The output of another continuous query, by name."""
+
+    query: str
+    output: Schema
+    alias: str = ""
+
+    @cached_property
+    def schema(self) -> Schema:
+        return qualified(self.output, self.alias).named(f"query '{self.query}'")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Select:
+    """Rows for which the condition is true; NULL is not true."""
+
+    input: Node
+    condition: Expr
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Project:
+    """Named expressions of each row."""
+
+    input: Node
+    items: tuple[tuple[str, Expr], ...]
+
+    @cached_property
+    def schema(self) -> Schema:
+        source = self.input.schema
+        return Schema(tuple(Field(name, type_of(expr, source)) for name, expr in self.items), "the select list")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Union:
+    """All rows of several inputs of one schema (UNION ALL)."""
+
+    parts: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        first = [item.type for item in self.parts[0].schema]
+        for part in self.parts[1:]:
+            if [item.type for item in part.schema] != first:
+                raise InvalidPlan(f"UNION of different columns: {self.parts[0].schema.arrow} and {part.schema.arrow}")
+
+    @property
+    def schema(self) -> Schema:
+        return self.parts[0].schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.parts
+
+
+@dataclass(frozen=True)
+class Split:
+    """One of several conditional outputs of a stream; a row goes to every output whose condition holds.
+
+    `branch` chooses the output this node stands for; nodes with equal `input` and `branches` share one operator.
+    """
+
+    input: Node
+    branches: tuple[tuple[str, Expr], ...]
+    branch: str
+    default: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The first of equal rows in each window, by time and position."""
+
+    input: Node
+    window: Framed | Unbounded
+    life: Lifespan = field(default_factory=Lifespan)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class WindowJoin:
+    """Equi-join of two or more inputs, each with its window, and residual conditions.
+
+    `keys[i]` are the key columns of input i; all inputs have equally many. Output columns are the inputs' columns in order;
+    names must differ (aliases see to that).
+    """
+
+    parts: tuple[Node, ...]
+    keys: tuple[tuple[str, ...], ...]
+    windows: tuple[Window, ...]
+    residual: Expr | None = None
+    life: Lifespan = field(default_factory=Lifespan)
+
+    def __post_init__(self) -> None:
+        if len({len(key) for key in self.keys}) != 1 or len(self.keys) != len(self.parts):
+            raise InvalidPlan(f"every input of a join needs the same number of key columns; found {self.keys}")
+        for part, key in zip(self.parts[1:], self.keys[1:], strict=True):
+            for mine, other in zip(self.keys[0], key, strict=True):
+                left, right = self.parts[0].schema[mine].type, part.schema[other].type
+                if left != right:
+                    raise InvalidPlan(f"join keys {mine} ({left}) and {other} ({right}) differ in type; CAST one of them")
+        framed = [isinstance(window, Framed) for window in self.windows]
+        if any(framed) and not all(framed):
+            raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(tuple(item for part in self.parts for item in part.schema), "the join")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.parts
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """Aggregates per group and window; the output has the keys, then the aggregates, then what `window_columns` names."""
+
+    input: Node
+    keys: tuple[str, ...]
+    aggregates: tuple[AggregateCall, ...]
+    window: Framed | Unbounded
+    life: Lifespan = field(default_factory=Lifespan)
+    emit_partial: bool = False
+    #: Names for the window's start and end in the output; empty names are left out.
+    window_columns: tuple[str, str] = ("", "")
+
+    @cached_property
+    def schema(self) -> Schema:
+        source = self.input.schema
+        fields = [source[key] for key in self.keys]
+        fields += [Field(call.name, result_type(call, source)) for call in self.aggregates]
+        time = self._time_type()
+        fields += [Field(name, time) for name in self.window_columns if name]
+        return Schema(tuple(fields), "the grouping")
+
+    def _time_type(self) -> object:
+        import pyarrow as pa
+
+        scans = [node for node in walk(self) if isinstance(node, Scan)]
+        clock = bool(scans) and all(scan.stream.has_clock_time for scan in scans)
+        in_rows = isinstance(self.window, Framed) and self.window.in_rows
+        return pa.timestamp("us", tz="UTC") if clock and not in_rows else pa.int64()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class GroupFilter:
+    """HAVING: a condition over the output of a grouping."""
+
+    input: Node
+    condition: Expr
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+Node: TypeAlias = Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter
+
+
+def qualified(schema: Schema, alias: str) -> Schema:
+    """Column names with the alias in front, as they are known inside a query with several inputs."""
+    if not alias:
+        return schema
+    return Schema(tuple(Field(f"{alias}.{item.name}", item.type, item.nullable) for item in schema), schema.owner)
+
+
+def walk(node: Node) -> list[Node]:
+    """The node and everything below it, inputs first."""
+    below = [found for part in node.inputs for found in walk(part)]
+    return [*below, node]
+
+
+__all__ = [
+    "Distinct", "Framed", "GroupBy", "GroupFilter", "Node", "Project", "Reference", "Scan", "Select", "Sliding", "Split",
+    "Union", "WindowJoin", "qualified", "walk",
+]
