@@ -1,0 +1,336 @@
+"""The kernel of one shard: queues between operators and the loop that lets a policy choose what runs.
+
+A micro-batch is: feed packets, run under a budget, take outputs, snapshot. What a budget leaves in the queues is state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.kernel.contracts import Operator, OperatorView, Policy, State
+from penstock.kernel.graph import Graph, GraphNode, Port
+from penstock.kernel.ingress import Ingress
+from penstock.kernel.packets import Packet
+from penstock.kernel.segments import part_of, prefixed
+from penstock.model.batch import Batch
+from penstock.model.elements import Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
+from penstock.model.punctuation import Punctuation
+
+#: Rows an operator gets at once when a budget is in force: the grain of scheduling.
+SLICE_ROWS = 8192
+
+
+@dataclass(slots=True)
+class _Item:
+    """A queued element; batches get a segment identifier when they are first saved."""
+
+    port: int
+    element: Element
+    segment: str = ""
+
+    @property
+    def rows(self) -> int:
+        return self.element.num_rows if isinstance(self.element, Batch) else 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """An operator, its queue and what it has done so far."""
+
+    node: GraphNode
+    operator: Operator
+    queue: deque[_Item] = field(default_factory=deque)
+    waiting_rows: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    nanoseconds: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+    live: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An element that leaves the shard under the name of an output."""
+
+    output: str
+    element: Element
+
+
+class Kernel:
+    """Run a graph of operators over the packets of one shard.
+
+    Parameters
+    ----------
+    clock
+        Nanoseconds for reports; a virtual clock makes them exact. Results never depend on it.
+    """
+
+    def __init__(self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.graph = graph
+        self.policy = policy
+        self.clock = clock
+        self.ingresses = {spec.name: Ingress(spec) for spec in graph.entries}
+        self._work = {node.id: _Work(node, node.make(), live=set(node.queries)) for node in graph.nodes}
+        self._answers: list[Answer] = []
+        self._refused: list[Quarantined] = []
+        self._budget_rows: int | None = None
+        self._statistics: dict[str, tuple[float, float]] = {}
+        self._next_segment = 0
+        self._outputs_of: dict[Port, list[str]] = {}
+        for name, port in graph.outputs.items():
+            self._outputs_of.setdefault(port, []).append(name)
+
+    # -- one micro-batch ----------------------------------------------------------------------------------------------
+
+    def feed(self, packets: Iterable[Packet], controls: Sequence[Control] = ()) -> None:
+        """Take in a micro-batch: decisions first, so that they hold for all of it; `end` last."""
+        for control in controls:
+            self._decide(control)
+        by_entry: dict[str, list[Packet]] = {}
+        for packet in packets:
+            by_entry.setdefault(packet.entry, []).append(packet)
+        for entry, mine in by_entry.items():
+            for element in self.ingresses[entry].admit(mine):
+                self._enter(entry, element)
+        for control in controls:
+            if control.kind == "end":
+                self._end(control)
+
+    def run(self) -> None:
+        """Work until the queues are empty or the budget is used up."""
+        left = self._budget_rows
+        while (chosen := self.policy.pick(self.views())) is not None:
+            done = self._step(self._work[chosen], left)
+            if left is not None:
+                left -= done
+                if left <= 0 and self.waiting_rows:
+                    return
+
+    def take(self) -> tuple[list[Answer], list[Quarantined]]:
+        """Answers and refused rows since the last call."""
+        answers, refused = self._answers, self._refused
+        self._answers, self._refused = [], []
+        return answers, refused
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def _decide(self, control: Control) -> None:
+        if control.kind == "budget":
+            self._budget_rows = control.detail.get("rows")
+        elif control.kind == "statistics":
+            self._statistics = {node: (float(c), float(s)) for node, (c, s) in control.detail["operators"].items()}
+        self.policy.on_control(control)
+        for work in self._work.values():
+            self._emit(work, work.operator.on_control(control))
+
+    def _end(self, control: Control) -> None:
+        """End of one query, or of everything: promises first, then the mark that follows all rows."""
+        query = str(control.detail.get("query", ""))
+        for entry, ingress in self.ingresses.items():
+            if not query:
+                for element in ingress.end():
+                    self._enter(entry, element)
+            self._enter(entry, End(query))
+
+    # -- elements -----------------------------------------------------------------------------------------------------
+
+    def _enter(self, entry: str, element: Element | Quarantined) -> None:
+        if isinstance(element, Quarantined):
+            self._refused.append(element)
+        else:
+            self._send((entry, ""), element)
+
+    def _send(self, port: Port, element: Element) -> None:
+        for target, number in self.graph.consumers.get(port, ()):
+            work = self._work.get(target)
+            if work is None or (isinstance(element, End) and element.query and element.query not in work.node.queries):
+                continue
+            item = _Item(number, element)
+            work.queue.append(item)
+            work.waiting_rows += item.rows
+        for output in self._outputs_of.get(port, ()):
+            if not (isinstance(element, End) and element.query and element.query != output):
+                self._answers.append(Answer(output, element))
+
+    def _emit(self, work: _Work, elements: Iterable[Element | Quarantined | Routed]) -> None:
+        for element in elements:
+            if isinstance(element, Quarantined):
+                self._refused.append(element)
+                continue
+            output, plain = (element.output, element.element) if isinstance(element, Routed) else ("", element)
+            if isinstance(plain, Batch):
+                if not plain.num_rows:
+                    continue
+                work.rows_out += plain.num_rows
+            for port in self._ports(work.node.id, output):
+                self._send(port, plain)
+
+    def _ports(self, node: str, output: str) -> list[Port]:
+        """A routed element goes to its output, any other to all outputs of the node."""
+        if output:
+            return [(node, output)]
+        named = {port for port in (*self.graph.consumers, *self._outputs_of) if port[0] == node}
+        return sorted(named) or [(node, "")]
+
+    def _step(self, work: _Work, left: int | None) -> int:
+        """Let one operator process the head of its queue, or a slice of it; returns the rows used."""
+        item = self._head(work, left)
+        started = self.clock()
+        element = item.element
+        if isinstance(element, Batch):
+            work.rows_in += element.num_rows
+            results = work.operator.on_batch(item.port, element)
+        elif isinstance(element, End):
+            results = self._ended(work, element)
+        else:
+            results = work.operator.on_metadata(item.port, element)
+        work.nanoseconds += self.clock() - started
+        self._emit(work, results)
+        if isinstance(element, End):
+            self._retire(work, element)
+        return item.rows
+
+    def _head(self, work: _Work, left: int | None) -> _Item:
+        item = work.queue.popleft()
+        limit = SLICE_ROWS if left is None else max(min(SLICE_ROWS, left), 1)
+        if left is not None and isinstance(item.element, Batch) and item.rows > limit:
+            rest = item.element.slice(limit, item.rows - limit)
+            work.queue.appendleft(_Item(item.port, rest))
+            item = _Item(item.port, item.element.slice(0, limit))
+        work.waiting_rows -= item.rows
+        return item
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def _ended(self, work: _Work, end: End) -> Sequence[Element | Quarantined | Routed]:
+        """Count the end on each port; the operator hears of it once, when all ports have it."""
+        work.ended[end.query] = work.ended.get(end.query, 0) + 1
+        if work.ended[end.query] < len(work.node.sources):
+            return ()
+        if end.query and len(work.live) > 1:
+            return (end,)  # others still use this operator: its state is not final
+        return (*work.operator.on_metadata(0, end), end)
+
+    def _retire(self, work: _Work, end: End) -> None:
+        if work.ended[end.query] < len(work.node.sources):
+            return
+        work.live = set() if not end.query else work.live - {end.query}
+        if end.query and not work.live:
+            del self._work[work.node.id]
+
+    # -- views, state, reports ----------------------------------------------------------------------------------------
+
+    @property
+    def waiting_rows(self) -> int:
+        return sum(work.waiting_rows for work in self._work.values())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Operators that still run."""
+        return tuple(self._work)
+
+    def views(self) -> list[OperatorView]:
+        return [self._view(work) for work in self._work.values()]
+
+    def _view(self, work: _Work) -> OperatorView:
+        node = work.node.id
+        capacity, selectivity = self._statistics.get(node, (1.0, 1.0))
+        return OperatorView(
+            node, work.waiting_rows, len(work.queue), self.graph.downstream[node], node in self.graph.leaves, capacity, selectivity
+        )
+
+    def snapshot(self) -> State:
+        meta: dict[str, Any] = {"next_segment": self._next_segment, "budget": self._budget_rows, "policy": self.policy.snapshot()}
+        meta["statistics"] = {node: list(pair) for node, pair in self._statistics.items()}
+        segments: dict[str, Any] = {}
+        for work in self._work.values():
+            part = prefixed(f"node:{work.node.id}", work.operator.snapshot())
+            meta |= part.meta
+            segments |= part.segments
+            meta[f"work:{work.node.id}"] = self._save_queue(work, segments)
+        for name, ingress in self.ingresses.items():
+            meta |= prefixed(f"entry:{name}", ingress.snapshot()).meta
+        meta["next_segment"] = self._next_segment
+        return State(meta, segments)
+
+    def _save_queue(self, work: _Work, segments: dict[str, Any]) -> dict[str, Any]:
+        saved = []
+        for item in work.queue:
+            if isinstance(item.element, Batch):
+                if not item.segment:
+                    item.segment = f"queue:{work.node.id}/{self._next_segment}"
+                    self._next_segment += 1
+                segments[item.segment] = item.element.stored()
+                saved.append([item.port, "rows", item.segment])
+            else:
+                saved.append([item.port, *_encode_mark(item.element)])
+        return {
+            "queue": saved, "rows": [work.rows_in, work.rows_out, work.nanoseconds], "ended": work.ended, "live": sorted(work.live)
+        }  # fmt: skip
+
+    def restore(self, state: State) -> None:
+        self._next_segment = state.meta["next_segment"]
+        self._budget_rows = state.meta["budget"]
+        self.policy.restore(state.meta["policy"])
+        self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
+        for node in list(self._work):
+            if f"work:{node}" not in state.meta:
+                del self._work[node]  # its queries had ended
+                continue
+            work = self._work[node]
+            work.operator.restore(part_of(f"node:{node}", state))
+            self._load_queue(work, state.meta[f"work:{node}"], state)
+        for name, ingress in self.ingresses.items():
+            ingress.restore(part_of(f"entry:{name}", state))
+
+    def _load_queue(self, work: _Work, saved: Mapping[str, Any], state: State) -> None:
+        work.rows_in, work.rows_out, work.nanoseconds = saved["rows"]
+        work.ended, work.live = dict(saved["ended"]), set(saved["live"])
+        work.queue.clear()
+        for port, kind, value in saved["queue"]:
+            if kind == "rows":
+                work.queue.append(_Item(port, Batch.restored(state.segments[value]), value))
+            else:
+                work.queue.append(_Item(port, _decode_mark(kind, value)))
+        work.waiting_rows = sum(item.rows for item in work.queue)
+
+    def report(self) -> dict[str, Any]:
+        """Levels and running totals per operator and entry."""
+        operators = {
+            node: {
+                "rows_in": work.rows_in, "rows_out": work.rows_out, "ns": work.nanoseconds, "queue_rows": work.waiting_rows,
+                **work.operator.counters(),
+            }
+            for node, work in self._work.items()
+        }  # fmt: skip
+        entries = {name: {**guard.totals, "frontier": guard.frontiers.current} for name, guard in self.ingresses.items()}
+        return {"operators": operators, "entries": entries}
+
+
+def _encode_mark(mark: Element) -> list[Any]:
+    if isinstance(mark, Heartbeat):
+        return ["heartbeat", mark.ts]
+    if isinstance(mark, End):
+        return ["end", mark.query]
+    if isinstance(mark, Punctuation):
+        return ["punctuation", mark.to_json()]
+    if isinstance(mark, Request):
+        return ["request", [mark.kind, dict(mark.detail)]]
+    assert isinstance(mark, Herald)
+    return ["herald", [mark.pattern.to_json(), dict(mark.detail)]]
+
+
+def _decode_mark(kind: str, value: Any) -> Element:
+    if kind == "heartbeat":
+        return Heartbeat(value)
+    if kind == "end":
+        return End(value)
+    if kind == "punctuation":
+        return Punctuation.from_json(value)
+    if kind == "request":
+        return Request(value[0], value[1])
+    return Herald(Punctuation.from_json(value[0]), value[1])

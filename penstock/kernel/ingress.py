@@ -1,0 +1,239 @@
+"""Where a stream enters a shard: order, lateness, violations, alignment of partitions, constraints; then clean elements.
+
+Behind the ingress every promise holds: no row is older than an earlier heartbeat, none matches an earlier punctuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.codes import group_codes
+from penstock.errors import BadRows, LateRows, PunctuationViolated
+from penstock.kernel.contracts import State
+from penstock.kernel.frontiers import Frontiers
+from penstock.kernel.packets import Packet, PacketKind
+from penstock.metadata.alignment import Alignment
+from penstock.metadata.closed_set import ClosedSet
+from penstock.metadata.derivation import UniqueAttribute
+from penstock.model.batch import Batch
+from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
+from penstock.model.elements import FOREVER, NEVER, Element, Heartbeat, Quarantined
+from penstock.model.patterns import Pattern, between, constant
+from penstock.model.punctuation import Punctuation
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySpec:
+    """What a shard must know to guard one entry; `constraints` are in entry names."""
+
+    name: str
+    stream: str
+    schema: pa.Schema
+    disorder: int = 0
+    constraints: tuple[Constraint, ...] = ()
+    on_late: RowPolicy = RowPolicy.QUARANTINE
+    on_bad: RowPolicy = RowPolicy.QUARANTINE
+    on_violation: RowPolicy = RowPolicy.ERROR
+
+
+class Ingress:
+    """Guard of one entry in one shard."""
+
+    def __init__(self, spec: EntrySpec) -> None:
+        self.spec = spec
+        self.frontiers = Frontiers(spec.disorder)
+        self.alignment = Alignment()
+        self.closed: dict[str, ClosedSet] = {}
+        self.clustered: dict[str, dict[int, Any]] = {}
+        self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
+
+    def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
+        """Elements of one micro-batch: rows, then what became known, then the frontier."""
+        ordered = sorted(packets, key=lambda packet: (packet.partition, packet.sequence))
+        refused: list[Quarantined] = []
+        batches: list[Batch] = []
+        released: list[Punctuation] = []
+        known: dict[int, list[Punctuation]] = {}
+        for packet in ordered:
+            self._count(packet)
+            if packet.kind is not PacketKind.ROWS:
+                refused.append(self._refuse(packet))
+                continue
+            marks = known.setdefault(packet.partition, [])
+            marks += [*packet.marks, *self._across_tasks(packet)]
+            if packet.batch is not None:
+                batches.append(self._after_marks(self._in_time(packet.batch, packet.partition, refused), marks, refused))
+        for partition, marks in known.items():
+            released += [valid for mark in marks for valid in self.alignment.announce(partition, mark)]
+        for packet in ordered:
+            self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
+        usable = self._within_closed(_merged(batches), refused)
+        self.totals["used"] += sum(batch.num_rows for batch in usable)
+        news = [mark for mark in (*released, *self._unique(usable)) if self._remember(mark)]
+        return [*refused, *usable, *news, *self._heartbeat()]
+
+    def _count(self, packet: Packet) -> None:
+        self.alignment.see_partition(packet.partition)
+        self.totals["read"] += packet.total
+        self.totals["filtered"] += packet.filtered
+
+    def end(self) -> list[Element]:
+        """The stream has ended: nothing comes any more."""
+        self.frontiers.current = FOREVER
+        return [Heartbeat(FOREVER)]
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, packet: Packet) -> Quarantined:
+        assert packet.batch is not None
+        if packet.kind is PacketKind.LATE:
+            return self._late(packet.batch, packet.partition)
+        self.totals["bad"] += packet.batch.num_rows
+        text = f"{packet.batch.num_rows} rows of stream '{self.spec.stream}' are {packet.reason}"
+        if self.spec.on_bad is RowPolicy.ERROR:
+            raise BadRows(f"{text}; repair the source, or declare ON BAD ROWS QUARANTINE", f"stream '{self.spec.stream}'")
+        return Quarantined(packet.batch, packet.reason, text, self.spec.stream)
+
+    def _late(self, batch: Batch, partition: int) -> Quarantined:
+        self.totals["late"] += batch.num_rows
+        text = (
+            f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than its newest row "
+            f"by more than the declared disorder bound {self.spec.disorder}"
+        )
+        if self.spec.on_late is RowPolicy.ERROR:
+            raise LateRows(f"{text}; declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE", f"stream '{self.spec.stream}'")
+        return Quarantined(batch, "late", text, self.spec.stream)
+
+    def _in_time(self, batch: Batch, partition: int, refused: list[Quarantined]) -> Batch:
+        promise = self.frontiers.promise(partition)
+        if promise == NEVER or not batch.num_rows or int(batch.ts.min()) >= promise:
+            return batch
+        late = batch.ts < promise
+        refused.append(self._late(batch.filter(late), partition))
+        return batch.filter(~late)
+
+    # -- punctuations -------------------------------------------------------------------------------------------------
+
+    def _after_marks(self, batch: Batch, marks: Sequence[Punctuation], refused: list[Quarantined]) -> Batch:
+        """Refuse rows that match a punctuation before them in the same partition and micro-batch."""
+        wrong = np.zeros(batch.num_rows, np.bool_)
+        for mark in marks:
+            after = batch.pos > mark.pos
+            if after.any():
+                wrong |= after & mark.matches_batch(batch.rows)
+        return self._violating(batch, wrong, refused) if wrong.any() else batch
+
+    def _within_closed(self, batches: Sequence[Batch], refused: list[Quarantined]) -> list[Batch]:
+        """Refuse rows that match a punctuation of an earlier micro-batch, or repeat a unique value."""
+        usable: list[Batch] = []
+        for batch in batches:
+            wrong = np.zeros(batch.num_rows, np.bool_)
+            for name, closed in self.closed.items():
+                wrong |= closed.contains_array(batch.column(name))
+            for constraint in self.spec.constraints:
+                if constraint.kind is ConstraintKind.UNIQUE:
+                    wrong |= _repeats(batch, constraint.column)
+            good = self._violating(batch, wrong, refused) if wrong.any() else batch
+            usable += [good] if good.num_rows else []
+        return usable
+
+    def _violating(self, batch: Batch, wrong: npt.NDArray[np.bool_], refused: list[Quarantined]) -> Batch:
+        count = int(wrong.sum())
+        self.totals["violating"] += count
+        text = f"{count} rows of stream '{self.spec.stream}' match a punctuation that came before them"
+        if self.spec.on_violation is RowPolicy.ERROR:
+            first = batch.filter(wrong).slice(0, 1)
+            raise PunctuationViolated(
+                f"{text}, first {first.rows.to_pylist()[0]}; repair the source, or declare ON VIOLATION QUARANTINE or TRUST",
+                f"stream '{self.spec.stream}', position {int(first.pos[0])}",
+            )
+        if self.spec.on_violation is RowPolicy.TRUST:
+            self.totals["trusted"] += count
+            return batch
+        refused.append(Quarantined(batch.filter(wrong), "punctuation-violated", text, self.spec.stream))
+        return batch.filter(~wrong)
+
+    def _remember(self, mark: Punctuation) -> bool:
+        """Keep what is needed to detect violations; False for punctuations that say nothing new."""
+        if mark.is_empty:
+            self.totals["useless_punctuations"] += 1
+            return False
+        restricted = list(mark.restricted)
+        if len(restricted) != 1:
+            return True
+        name = restricted[0]
+        if name not in self.closed:
+            self.closed[name] = ClosedSet(name)
+        if not self.closed[name].add(mark):
+            self.totals["useless_punctuations"] += 1
+            return False
+        return True
+
+    def _unique(self, batches: Sequence[Batch]) -> list[Punctuation]:
+        columns = [constraint.column for constraint in self.spec.constraints if constraint.kind is ConstraintKind.UNIQUE]
+        return [mark for batch in batches for column in columns for mark in UniqueAttribute(column).derive(batch.rows, batch.pos)]
+
+    def _across_tasks(self, packet: Packet) -> list[Punctuation]:
+        """Ordered and clustered attributes: what this packet's header says together with earlier ones."""
+        marks: list[Punctuation] = []
+        for label, edge in packet.edges.items():
+            kind, column = label.split(":", 1)
+            if kind == "ordered":
+                # The range ends below the newest value, and says nothing about the rows it was learnt from.
+                marks.append(self._mark(column, between(None, edge, True, False), FOREVER))
+            else:
+                known = self.clustered.setdefault(column, {})
+                if packet.partition in known and known[packet.partition] != edge[0]:
+                    marks.append(self._mark(column, constant(known[packet.partition]), -1))
+                known[packet.partition] = edge[1]
+        return marks
+
+    def _mark(self, column: str, pattern: Pattern, pos: int) -> Punctuation:
+        return Punctuation.of(self.spec.schema.names, 0, pos, **{column: pattern})
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    def _heartbeat(self) -> list[Element]:
+        before = self.frontiers.current
+        now = self.frontiers.release()
+        return [Heartbeat(now)] if now > before else []
+
+    def snapshot(self) -> State:
+        return State(
+            {
+                "frontiers": self.frontiers.snapshot(),
+                "alignment": self.alignment.to_json(),
+                "closed": {name: closed.to_json() for name, closed in self.closed.items()},
+                "clustered": {name: list(known.items()) for name, known in self.clustered.items()},
+                "totals": dict(self.totals),
+            }
+        )
+
+    def restore(self, state: State) -> None:
+        meta: Mapping[str, Any] = state.meta
+        self.frontiers.restore(meta["frontiers"])
+        self.alignment = Alignment.from_json(meta["alignment"])
+        self.closed = {name: ClosedSet.from_json(coded) for name, coded in meta["closed"].items()}
+        self.clustered = {name: {int(key): value for key, value in known} for name, known in meta["clustered"].items()}
+        self.totals = dict(meta["totals"])
+
+
+def _merged(batches: Sequence[Batch]) -> list[Batch]:
+    """One batch for the operators: fewer, larger calls."""
+    full = [batch for batch in batches if batch.num_rows]
+    return [Batch.concat(full)] if full else []
+
+
+def _repeats(batch: Batch, column: str) -> npt.NDArray[np.bool_]:
+    """Rows whose value already stands in an earlier row of the batch."""
+    order = np.argsort(batch.pos, kind="stable")
+    codes, first, _ = group_codes([batch.column(column).take(pa.array(order))])
+    repeated = np.ones(batch.num_rows, np.bool_)
+    repeated[order[first]] = False
+    return repeated

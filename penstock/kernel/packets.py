@@ -1,0 +1,99 @@
+"""What crosses an exchange: few rows, each a header with everything a shard must know and a columnar body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from penstock.kernel.segments import decode_segment, encode_segment
+from penstock.model.batch import Batch
+from penstock.model.elements import NEVER, Control
+from penstock.model.punctuation import Punctuation
+
+
+class PacketKind(StrEnum):
+    ROWS = "rows"
+    LATE = "late"
+    BAD = "bad"
+    CONTROL = "control"
+    #: Ready for a sink: carried through later stages untouched.
+    OUTPUT = "output"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A piece of one source partition of one input, for one shard.
+
+    Parameters
+    ----------
+    entry
+        Name of the kernel entry it is for (or of the output it belongs to).
+    partition, sequence
+        Source partition, and the packet's number within its packing task: together they restore the order.
+    newest
+        Greatest event time of the partition seen by the packing task, whichever shard the rows went to.
+    frontier
+        A promise made upstream (derived streams, heartbeats): nothing older comes from this partition.
+    total
+        Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
+    edges
+        For declared attributes: first and last value (clustered), greatest value (ordered).
+    """
+
+    entry: str
+    kind: PacketKind = PacketKind.ROWS
+    partition: int = 0
+    sequence: int = 0
+    batch: Batch | None = None
+    newest: int = NEVER
+    frontier: int = NEVER
+    marks: tuple[Punctuation, ...] = ()
+    total: int = 0
+    filtered: int = 0
+    reason: str = ""
+    edges: Mapping[str, Any] = field(default_factory=dict)
+    control: Control | None = None
+
+    def encode(self) -> tuple[str, bytes | None]:
+        """Header text and body."""
+        header: dict[str, Any] = {"e": self.entry, "k": self.kind.value, "p": self.partition, "s": self.sequence}
+        if self.newest != NEVER:
+            header["n"] = self.newest
+        if self.frontier != NEVER:
+            header["f"] = self.frontier
+        if self.marks:
+            header["m"] = [mark.to_json() for mark in self.marks]
+        if self.total or self.filtered:
+            header["t"] = [self.total, self.filtered]
+        if self.reason:
+            header["r"] = self.reason
+        if self.edges:
+            header["d"] = dict(self.edges)
+        if self.control is not None:
+            header["c"] = [self.control.epoch, self.control.kind, dict(self.control.detail)]
+        return json.dumps(header, separators=(",", ":")), None if self.batch is None else encode_segment(self.batch.stored())
+
+    @classmethod
+    def decode(cls, header: str, body: bytes | None) -> Packet:
+        found = json.loads(header)
+        total, filtered = found.get("t", (0, 0))
+        control = found.get("c")
+        return cls(
+            entry=found["e"],
+            kind=PacketKind(found["k"]),
+            partition=found["p"],
+            sequence=found["s"],
+            batch=None if body is None else Batch.restored(decode_segment(body)),
+            newest=found.get("n", NEVER),
+            frontier=found.get("f", NEVER),
+            marks=tuple(Punctuation.from_json(mark) for mark in found.get("m", ())),
+            total=total,
+            filtered=filtered,
+            reason=found.get("r", ""),
+            edges=found.get("d", {}),
+            control=Control(control[0], control[1], control[2]) if control else None,
+        )

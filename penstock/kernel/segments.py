@@ -1,0 +1,67 @@
+"""State as bytes: immutable segments and the small record, with a version so that formats can change.
+
+A kernel's snapshot is one `State` whose segment identifiers are prefixed by the node they belong to. Hosts store the
+segments under these identifiers, write only new ones and remove missing ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import StateFormat
+from penstock.kernel.contracts import State
+
+#: Raised when the layout of segments or records changes; older formats must be read or refused by name.
+FORMAT = 1
+
+
+def encode_segment(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    result: bytes = sink.getvalue().to_pybytes()
+    return result
+
+
+def decode_segment(body: bytes) -> pa.RecordBatch:
+    reader = pa.ipc.open_stream(pa.py_buffer(body))
+    batches = list(reader)
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in reader.schema], schema=reader.schema)
+
+
+def encode_meta(meta: Mapping[str, Any], fingerprint: str) -> str:
+    return json.dumps({"format": FORMAT, "plan": fingerprint, "meta": meta}, separators=(",", ":"))
+
+
+def decode_meta(text: str, fingerprint: str) -> Mapping[str, Any]:
+    """The record, if this version and this plan can read it; otherwise `StateFormat` says what to do."""
+    record = json.loads(text)
+    if record["format"] != FORMAT:
+        raise StateFormat(
+            f"the checkpoint holds state format {record['format']}, this Penstock reads format {FORMAT}; "
+            "restart with the version that wrote it, or with a new checkpoint"
+        )
+    if record["plan"] != fingerprint:
+        raise StateFormat(
+            "the checkpoint belongs to another plan: schema, keys, windows or operators of the application have changed "
+            f"(state {record['plan']}, application {fingerprint}); restart the old application, or use a new checkpoint"
+        )
+    meta: Mapping[str, Any] = record["meta"]
+    return meta
+
+
+def prefixed(prefix: str, state: State) -> State:
+    return State({prefix: state.meta}, {f"{prefix}/{key}": rows for key, rows in state.segments.items()})
+
+
+def part_of(prefix: str, state: State) -> State:
+    """Inverse of `prefixed` on a merged state."""
+    start = prefix + "/"
+    segments = {key[len(start) :]: rows for key, rows in state.segments.items() if key.startswith(start)}
+    return State(state.meta.get(prefix, {}), segments)
