@@ -193,6 +193,24 @@ class Pattern:
         """Whether some value belongs to both sets."""
         return not (self & other).is_empty
 
+    def joined(self, other: Pattern) -> Pattern | None:
+        """The one range that holds what two ranges hold, or None when a gap lies between them.
+
+        Examples
+        --------
+        >>> print(between(1, 3, hi_inclusive=False).joined(between(3, 5)))
+        [1,5]
+        """
+        if None not in (self.family, other.family) and self.family != other.family:
+            return None
+        first, second = sorted((self, other), key=_low_key)
+        if first.hi is not None and second.lo is not None:
+            end, start = sort_key(first.hi), sort_key(second.lo)
+            if start > end or (start == end and not (first.hi_inclusive or second.lo_inclusive)):
+                return None
+        last = max(first, second, key=_high_key)
+        return between(first.lo, last.hi, first.lo_inclusive, last.hi_inclusive)
+
     def normalised(self, kind: pa.DataType, nullable: bool = True) -> Pattern:
         """The simplest pattern with the same values among those an attribute of this type can take."""
         if self.values:
@@ -343,7 +361,11 @@ def _closed_dates(pattern: Pattern) -> Pattern:
 
 
 def _without_extreme_bounds(pattern: Pattern) -> Pattern:
-    """Drop bounds no number lies beyond: -inf included below, NaN included above."""
-    lo = None if pattern.lo == -math.inf and pattern.lo_inclusive else pattern.lo
-    hi = None if pattern.hi is NAN and pattern.hi_inclusive else pattern.hi
-    return between(lo, hi, pattern.lo_inclusive, pattern.hi_inclusive)
+    """The same numbers, with an infinite end where no number lies beyond: -inf is the least one, NaN the greatest."""
+    low, high = (-math.inf if pattern.lo is None else pattern.lo), (NAN if pattern.hi is None else pattern.hi)
+    lo_inclusive, hi_inclusive = pattern.lo_inclusive or pattern.lo is None, pattern.hi_inclusive or pattern.hi is None
+    bounded = between(low, high, lo_inclusive, hi_inclusive)
+    if not bounded.is_range:
+        return bounded
+    lo = None if low == -math.inf and lo_inclusive else low
+    return between(lo, None if high is NAN and hi_inclusive else high, lo_inclusive, hi_inclusive)

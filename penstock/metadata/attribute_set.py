@@ -1,0 +1,273 @@
+"""Everything announced about one attribute, in as few entries as possible."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.metadata.intervals import IntervalSet
+from penstock.metadata.ordinals import has_ordinals, interval_pattern, ordinal, ordinals, span, value_at
+from penstock.model.masks import Mask, booleans, comparable, in_values, value_set
+from penstock.model.patterns import ANY, Pattern, between, constant, one_of
+from penstock.model.scalars import plain
+
+
+class _Store(Protocol):
+    """Values other than NULL: listed ones and ranges."""
+
+    def add_values(self, values: tuple[Any, ...]) -> None: ...
+    def add_range(self, pattern: Pattern) -> None: ...
+    def contains(self, value: Any) -> bool: ...
+    def held(self, values: tuple[Any, ...]) -> Mask: ...
+    def covers_range(self, pattern: Pattern) -> bool: ...
+    def mask(self, array: pa.Array) -> Mask: ...
+    def within(self, pattern: Pattern) -> list[Pattern]: ...
+    def prune(self, known: AttributeSet) -> None: ...
+    @property
+    def is_everything(self) -> bool: ...
+    @property
+    def entries(self) -> int: ...
+
+
+class _OrdinalStore:
+    """Values that have ordinals, as integer intervals."""
+
+    __slots__ = ("_intervals", "_kind")
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._intervals = IntervalSet()
+
+    @property
+    def is_everything(self) -> bool:
+        return self._intervals.is_everything
+
+    @property
+    def entries(self) -> int:
+        return len(self._intervals)
+
+    def add_values(self, values: tuple[Any, ...]) -> None:
+        if len(values) == 1:
+            number = ordinal(values[0], self._kind)
+            if number is not None:
+                self._intervals.add_value(number)
+        else:
+            self._intervals.add_many(self._numbers(values))
+
+    def _numbers(self, values: tuple[Any, ...]) -> Any:
+        target = pa.float64() if pa.types.is_floating(self._kind) else self._kind
+        held_as = pa.int64() if pa.types.is_timestamp(target) else target
+        return ordinals(value_set(values, held_as))[0]
+
+    def add_range(self, pattern: Pattern) -> None:
+        low, high = span(pattern, self._kind)
+        if low <= high:
+            self._intervals.add(low, high)
+
+    def contains(self, value: Any) -> bool:
+        number = ordinal(value, self._kind)
+        return number is not None and self._intervals.contains(number)
+
+    def held(self, values: tuple[Any, ...]) -> Mask:
+        if len(values) == 1:
+            return np.array([self.contains(values[0])])
+        numbers = self._numbers(values)
+        if len(numbers) == len(values):
+            return self._intervals.contains_many(numbers)
+        return np.array([self.contains(value) for value in values])
+
+    def covers_range(self, pattern: Pattern) -> bool:
+        low, high = span(pattern, self._kind)
+        return low > high or bool(self._intervals.covers(np.array([low]), np.array([high]))[0])
+
+    def mask(self, array: pa.Array) -> Mask:
+        numbers, valid = ordinals(array)
+        return self._intervals.contains_many(numbers) & valid
+
+    def within(self, pattern: Pattern) -> list[Pattern]:
+        lows, highs = self._intervals.within(*span(pattern, self._kind))
+        single = lows == highs
+        wide = np.flatnonzero(~single)
+        listed = one_of(value_at(number, self._kind) for number in lows[single].tolist())
+        ranges = [interval_pattern(int(lows[i]), int(highs[i]), self._kind) for i in wide]
+        return ranges if listed.is_empty else [*ranges, listed]
+
+    def prune(self, known: AttributeSet) -> None:
+        store = known.store
+        if isinstance(store, _OrdinalStore):
+            lows, highs = self._intervals.lows, self._intervals.highs
+            self._intervals.keep(~store._intervals.covers(lows, highs))
+
+
+class _GenericStore:
+    """Values of any type: constants in a hash set, ranges in a list that merges what touches."""
+
+    __slots__ = ("_constants", "_ranges")
+
+    def __init__(self) -> None:
+        self._constants: set[Any] = set()
+        self._ranges: list[Pattern] = []
+
+    @property
+    def is_everything(self) -> bool:
+        return self._ranges == [between(None, None)]
+
+    @property
+    def entries(self) -> int:
+        return len(self._constants) + len(self._ranges)
+
+    def add_values(self, values: tuple[Any, ...]) -> None:
+        self._constants.update(value for value in values if not self.contains(value))
+
+    def add_range(self, pattern: Pattern) -> None:
+        apart = []
+        for old in self._ranges:
+            whole = pattern.joined(old)
+            if whole is None:
+                apart.append(old)
+            else:
+                pattern = whole
+        self._ranges = [*apart, pattern]
+        self._constants = {value for value in self._constants if not pattern.matches(value)}
+
+    def contains(self, value: Any) -> bool:
+        return value in self._constants or any(pattern.matches(value) for pattern in self._ranges)
+
+    def held(self, values: tuple[Any, ...]) -> Mask:
+        return np.array([self.contains(value) for value in values])
+
+    def covers_range(self, pattern: Pattern) -> bool:
+        return any(pattern.issubset(old) for old in self._ranges)
+
+    def mask(self, array: pa.Array) -> Mask:
+        rows = comparable(array)
+        found = in_values(rows, tuple(self._constants))
+        for pattern in self._ranges:
+            found |= pattern.matches_array(rows)
+        return found
+
+    def within(self, pattern: Pattern) -> list[Pattern]:
+        parts = [pattern & old for old in self._ranges]
+        parts.append(one_of(filter(pattern.matches, self._constants)))
+        return [part for part in parts if not part.is_empty]
+
+    def prune(self, known: AttributeSet) -> None:
+        self._constants = {value for value in self._constants if not known.contains(value)}
+        self._ranges = [pattern for pattern in self._ranges if not known.covers(pattern)]
+
+
+class AttributeSet:
+    """The union of patterns announced for one attribute.
+
+    Parameters
+    ----------
+    kind
+        Type of the attribute. With it, integers, dates, clock times and floats become coalescing intervals, so that
+        ascending punctuations cost constant memory. None: constants in a hash set, ranges merge where they touch.
+    nullable
+        Whether NULL must be announced too before everything is.
+
+    Examples
+    --------
+    >>> closed = AttributeSet(pa.int64())
+    >>> closed.add(between(1, 4)), closed.add(constant(5)), closed.add(between(2, 5))
+    (True, True, False)
+    >>> [str(pattern) for pattern in closed.patterns()]
+    ['[1,5]']
+    """
+
+    __slots__ = ("_is_complete", "_kind", "_null", "_nullable", "store")
+
+    def __init__(self, kind: pa.DataType | None = None, nullable: bool = True) -> None:
+        self._kind, self._nullable = kind, nullable
+        self._is_complete = self._null = False
+        self.store: _Store = self._empty_store()
+
+    def _empty_store(self) -> _Store:
+        return _OrdinalStore(self._kind) if has_ordinals(self._kind) else _GenericStore()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every value is announced."""
+        return self._is_complete
+
+    @property
+    def entries(self) -> int:
+        """Number of values and intervals remembered."""
+        return self.store.entries + self._null + self._is_complete
+
+    def _normal(self, pattern: Pattern) -> Pattern:
+        return pattern if self._kind is None else pattern.normalised(self._kind, self._nullable)
+
+    def add(self, pattern: Pattern) -> bool:
+        """Remember a pattern; False when everything it holds was known."""
+        pattern = self._normal(pattern)
+        if self.covers(pattern):
+            return False
+        if pattern.is_range:
+            self.store.add_range(pattern)
+        elif pattern.values:
+            self._null = self._null or None in pattern.values
+            self.store.add_values(_without_null(pattern.values))
+        if pattern.is_wildcard or (self.store.is_everything and (self._null or not self._nullable)):
+            self.store, self._null, self._is_complete = self._empty_store(), False, True
+        return True
+
+    def covers(self, pattern: Pattern) -> bool:
+        """Whether every value of the pattern is known to be announced."""
+        pattern = self._normal(pattern)
+        if self._is_complete or pattern.is_empty:
+            return True
+        if pattern.is_range:
+            return self.store.covers_range(pattern)
+        if pattern.is_wildcard or (None in pattern.values and not self._null):
+            return False
+        return bool(self.store.held(_without_null(pattern.values)).all())
+
+    def contains(self, value: Any) -> bool:
+        """Whether the value is announced."""
+        value = plain(value)
+        if self._is_complete or value is None:
+            return self._is_complete or self._null
+        return self.store.contains(value)
+
+    def mask(self, array: pa.Array) -> Mask:
+        """Which rows of a column hold an announced value."""
+        if self._is_complete:
+            return np.ones(len(array), np.bool_)
+        found = self.store.mask(array)
+        return found | booleans(array.is_null()) if self._null else found
+
+    def restrict(self, pattern: Pattern) -> list[Pattern]:
+        """The announced part of a pattern."""
+        pattern = self._normal(pattern)
+        if self._is_complete or self.covers(pattern):
+            return [] if pattern.is_empty else [pattern]
+        if pattern.values:
+            kept = one_of(value for value in pattern.values if self.contains(value))
+            return [] if kept.is_empty else [kept]
+        parts = self.store.within(pattern if pattern.is_range else between(None, None))
+        return [*parts, constant(None)] if self._null and pattern.is_wildcard else parts
+
+    def patterns(self) -> list[Pattern]:
+        """Everything announced, as few patterns."""
+        return self.restrict(ANY)
+
+    def beyond(self, pattern: Pattern) -> Pattern:
+        """The pattern without those of its listed values that are announced."""
+        if not pattern.values:
+            return pattern
+        return one_of(value for value in pattern.values if not self.contains(value))
+
+    def prune(self, known: AttributeSet) -> None:
+        """Forget what another set holds."""
+        if known.is_complete:
+            self.store = self._empty_store()
+        self._null = self._null and not known.contains(None)
+        self.store.prune(known)
+
+
+def _without_null(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(value for value in values if value is not None) if None in values else values
