@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,12 @@ class PenstockError(Exception):
 
     def _text(self) -> str:
         return f"{self.code}  {self.place}\n{self.message}" if self.place else f"{self.code}  {self.message}"
+
+    def at(self, place: Place | None) -> Self:
+        """The same error at a better known place; for callers that know the text a value came from."""
+        self.place = place
+        self.args = (self._text(),)
+        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers); the default would call __init__ with the joined text.
@@ -125,6 +132,19 @@ class InvalidWindow(UserError):
 
 class InvalidDeclaration(UserError):
     code = "plan.declaration"
+
+
+class UnknownName(UserError):
+    code = "workloads.unknown-name"
+
+    def __init__(
+        self, owner: str, what: str, name: str, candidates: Iterable[str], place: Place | str | None = None
+    ) -> None:
+        super().__init__(f"{owner} has no {what} '{name}'; {suggestion(name, candidates)}", place)
+
+
+class InvalidOption(UserError):
+    code = "workloads.option"
 
 
 class InvalidPattern(DataError):

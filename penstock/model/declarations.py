@@ -70,7 +70,9 @@ class StreamDeclaration:
     Parameters
     ----------
     timestamp
-        Column that holds event time (timestamp, or any integer attribute that grows). Empty: arrival time is added as `ts`.
+        Column that holds event time (timestamp, or any integer attribute that grows).
+    arrival_time
+        The source has no timestamp column: the runner fills it with the time of arrival.
     disorder
         How much older than the newest row of its source partition a row may be, in the unit of the timestamp.
     partition_column, position_column
@@ -89,6 +91,7 @@ class StreamDeclaration:
     on_violation: RowPolicy = RowPolicy.ERROR
     partition_column: str = ""
     position_column: str = ""
+    arrival_time: bool = False
 
     def __post_init__(self) -> None:
         kind = self.schema[self.timestamp].type

@@ -32,6 +32,8 @@ class Catalog:
     name: str = "app"
     streams: dict[str, StreamDeclaration] = field(default_factory=dict)
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
+    #: What the author should know although the application is legal.
+    warnings: list[str] = field(default_factory=list)
 
     def add_stream(self, stream: StreamDeclaration) -> None:
         self._refuse_other(self.streams.get(stream.name.lower()), stream, stream.name, self.queries)
@@ -52,7 +54,7 @@ class Catalog:
             raise UnknownStream(name, self.names()) from None
 
     def names(self) -> list[str]:
-        return [item.name for item in (*self.streams.values(), *self.queries.values())]
+        return [*(stream.name for stream in self.streams.values()), *(query.name for query in self.queries.values())]
 
     def in_order(self) -> Iterator[ContinuousQuery]:
         """Queries so that each comes after those it reads."""

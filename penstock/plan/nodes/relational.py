@@ -37,11 +37,12 @@ class Scan:
 
 @dataclass(frozen=True)
 class Reference:
-    """The output of another continuous query, by name."""
+    """The output of another continuous query, by name; `clock_time` says whether its event time is clock time."""
 
     query: str
     output: Schema
     alias: str = ""
+    clock_time: bool = False
 
     @cached_property
     def schema(self) -> Schema:
@@ -204,10 +205,8 @@ class GroupBy:
     def _time_type(self) -> object:
         import pyarrow as pa
 
-        scans = [node for node in walk(self) if isinstance(node, Scan)]
-        clock = bool(scans) and all(scan.stream.has_clock_time for scan in scans)
         in_rows = isinstance(self.window, Framed) and self.window.in_rows
-        return pa.timestamp("us", tz="UTC") if clock and not in_rows else pa.int64()
+        return pa.timestamp("us", tz="UTC") if has_clock_time(self) and not in_rows else pa.int64()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -246,7 +245,14 @@ def walk(node: Node) -> list[Node]:
     return [*below, node]
 
 
+def has_clock_time(node: Node) -> bool:
+    """Whether event time below the node is clock time (microseconds) rather than an integer attribute that grows."""
+    kinds = [leaf.stream.has_clock_time for leaf in walk(node) if isinstance(leaf, Scan)]
+    kinds += [leaf.clock_time for leaf in walk(node) if isinstance(leaf, Reference)]
+    return bool(kinds) and all(kinds)
+
+
 __all__ = [
     "Distinct", "Framed", "GroupBy", "GroupFilter", "Node", "Project", "Reference", "Scan", "Select", "Sliding", "Split",
-    "Union", "WindowJoin", "qualified", "walk",
+    "Union", "WindowJoin", "has_clock_time", "qualified", "walk",
 ]

@@ -1,0 +1,127 @@
+"""Text to catalog: the door of the language.
+
+Examples
+--------
+>>> catalog = parse_application('''
+...   CREATE STREAM bid (item_id BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS);
+...   CREATE CQ busy AS SELECT item_id, COUNT(*) AS bids FROM bid [RANGE 1 MINUTE] GROUP BY item_id HAVING COUNT(*) > 3
+... ''')
+>>> catalog.queries["busy"].plan.schema.names
+('item_id', 'bids')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from penstock.errors import InvalidDeclaration, UnknownStream, UserError
+from penstock.language.dialect import Statement, parse_query_statement, parse_statements
+from penstock.language.queries import build
+from penstock.language.streams import declare
+from penstock.language.syntax import QueryStatement, StreamStatement, Word
+from penstock.model.declarations import StreamDeclaration
+from penstock.plan.catalog import Catalog, ContinuousQuery
+
+
+def parse_application(text: str, name: str = "app", now: int | None = None) -> Catalog:
+    """Read an application.
+
+    Streams and queries may stand in any order; a query may read queries that are defined further down.
+
+    Parameters
+    ----------
+    text
+        Statements, separated by semicolons.
+    name
+        The application's name, for messages.
+    now
+        The present time in microseconds since 1970, for `Now` and clock times without a date: the language itself
+        reads no clock.
+
+    Returns
+    -------
+    The catalog; what its author should know although everything is legal stands in `Catalog.warnings`.
+    """
+    statements = parse_statements(text, f"application '{name}'")
+    application = _Application(Catalog(name), now)
+    application.add(statements)
+    return application.catalog
+
+
+def parse_query(text: str, catalog: Catalog, now: int | None = None) -> ContinuousQuery:
+    """Read one query over what a catalog holds: `CREATE CQ …`, or a bare select, which is called `query`.
+
+    The query is not added to the catalog; warnings are.
+    """
+    statement = parse_query_statement(text, "query")
+    return _Application(catalog, now).query(statement)
+
+
+class _Application:
+    """Builds statements in the order they need each other."""
+
+    def __init__(self, catalog: Catalog, now: int | None) -> None:
+        self.catalog = catalog
+        self._now = now
+        self._waiting: dict[str, QueryStatement] = {}
+        self._path: list[str] = []
+
+    def add(self, statements: list[Statement]) -> None:
+        self._refuse_twins(statements)
+        for statement in statements:
+            if isinstance(statement, StreamStatement):
+                with _located(statement):
+                    self.catalog.add_stream(declare(statement))
+            else:
+                self._waiting[statement.name.text.lower()] = statement
+        for name in list(self._waiting):
+            if name in self._waiting:
+                self._build_waiting(name)
+
+    def _refuse_twins(self, statements: list[Statement]) -> None:
+        seen: dict[str, Statement] = {}
+        for statement in statements:
+            name = statement.name.text.lower()
+            if name in seen:
+                line = seen[name].name.place.line
+                text = f"'{statement.name.text}' is declared twice, first in line {line}; rename one of them"
+                raise InvalidDeclaration(text, statement.name.place)
+            seen[name] = statement
+
+    def _build_waiting(self, name: str) -> ContinuousQuery:
+        statement = self._waiting.pop(name)
+        self._path.append(statement.name.text)
+        query = self.query(statement)
+        self._path.pop()
+        self.catalog.add_query(query)
+        return query
+
+    def query(self, statement: QueryStatement) -> ContinuousQuery:
+        with _located(statement):
+            return build(statement, self.find, self._now, self.catalog.warnings)
+
+    def find(self, word: Word) -> StreamDeclaration | ContinuousQuery:
+        name = word.text.lower()
+        known = self.catalog.streams.get(name) or self.catalog.queries.get(name)
+        if known is not None:
+            return known
+        if name in self._waiting:
+            return self._build_waiting(name)
+        if name in (step.lower() for step in self._path):
+            circle = " -> ".join([*self._path, word.text])
+            raise InvalidDeclaration(f"queries read each other in a circle: {circle}", word.place)
+        names = [*self.catalog.names(), *(waiting.name.text for waiting in self._waiting.values())]
+        raise UnknownStream(word.text, names, word.place)
+
+
+@contextmanager
+def _located(statement: Statement) -> Iterator[None]:
+    """Give mistakes found without the text at hand the place of the statement they belong to."""
+    try:
+        yield
+    except UserError as error:
+        if error.place is None or not error.place.line:
+            error.at(replace(statement.name.place, source=statement.text.source))
+        raise

@@ -1,0 +1,213 @@
+"""Words, amounts, sources and windows: what the statements of the language are made of.
+
+sqlglot parses expressions, joins and set operations; the methods here add what it does not know. They raise
+`SyntaxMistake` themselves, so that sqlglot's attempts to parse a text in another way do not hide the first mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import Place, SyntaxMistake
+from penstock.language.syntax import Amount, Format, Text, WindowClause, Word, expected
+
+#: Words that may follow an amount and are no unit.
+_AFTER_AMOUNT = frozenset({"ADVANCE", "MOVE", "TUMBLING", "SLIDE"})
+
+
+class Located(ParseError):
+    """sqlglot's error, in our words and with our place."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.mistake = SyntaxMistake(message, place)
+
+
+class ClauseParser(SparkParser):
+    """sqlglot's Spark parser with windows behind the sources of FROM."""
+
+    source = "the text"
+
+    # -- words -----------------------------------------------------------------------------------------------------
+
+    def _place(self, token: Token | None = None) -> Place:
+        token = token or self._curr or self._prev
+        return Text(self.sql, self.source).place(token.start, token.end) if token else Place(self.source)
+
+    def _mistake(self, message: str, token: Token | None = None) -> SyntaxMistake:
+        return SyntaxMistake(message, self._place(token))
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        # Stays sqlglot's class because sqlglot retries on it; `parse` translates what comes out at the top.
+        raise Located(self._translated(message), self._place(token))
+
+    def _translated(self, message: str) -> str:
+        found = f"'{self._curr.text}'" if self._curr else "the end of the statement"
+        if message.startswith("Expect"):
+            wanted = message.split(" ", 1)[1]
+            return f"found {found}; expected {wanted}"
+        if message.startswith("Required argument"):
+            return f"something is missing before {found}"
+        return f"{found} is not expected here"
+
+    def _is(self, *words: str) -> bool:
+        return bool(self._match_text_seq(*words, advance=False))
+
+    def _expect(self, *words: str, context: str) -> None:
+        for word in words:
+            if not self._match_text_seq(word):
+                raise self._mistake(expected(self._curr.text if self._curr else "", [word], context))
+
+    def _choose(self, legal: tuple[str, ...], context: str) -> Word:
+        """One of the legal phrases; a phrase may have several words."""
+        for phrase in legal:
+            token = self._curr
+            if self._match_text_seq(*phrase.split()):
+                return Word(phrase, self._place(token))
+        raise self._mistake(expected(self._curr.text if self._curr else "", list(legal), context))
+
+    def _name(self, what: str) -> Word:
+        token = self._curr
+        if not token or (token.token_type != TokenType.IDENTIFIER and token.token_type not in self.ID_VAR_TOKENS):
+            raise self._mistake(expected(token.text if token else "", [what], "here"))
+        self._advance()
+        return Word(token.text, self._place(token))
+
+    def _names(self, what: str) -> list[Word]:
+        return self._listed(lambda: self._name(what))
+
+    def _listed(self, item: Callable[[], Any]) -> list[Any]:
+        self._bracket(TokenType.L_PAREN, "(")
+        found = [item()]
+        while self._match(TokenType.COMMA):
+            found.append(item())
+        self._bracket(TokenType.R_PAREN, ")")
+        return found
+
+    def _bracket(self, kind: TokenType, sign: str) -> None:
+        if not self._match(kind):
+            legal = [sign, ","] if sign == ")" else [sign]
+            raise self._mistake(expected(self._curr.text if self._curr else "", legal, "here"))
+
+    # -- formats ---------------------------------------------------------------------------------------------------
+
+    def _parse_format(self) -> Format:
+        name = self._name("a format such as feed, json, parquet or kafka")
+        options: dict[str, str] = {}
+        if self._match_text_seq("OPTIONS"):
+            options = dict(self._listed(self._parse_option))
+        return Format(name, options)
+
+    def _parse_option(self) -> tuple[str, str]:
+        if self._match(TokenType.STRING):
+            key = self._prev.text
+        else:
+            key = self._name("an option").text
+            while self._match(TokenType.DOT):
+                key += "." + self._name("the rest of the option's name").text
+        self._match(TokenType.EQ)
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if not self._match_set((TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)):
+            raise self._mistake(f"option '{key}' has no value; write for example {key} 'text' or {key} 10")
+        return key, sign + self._prev.text
+
+    # -- sources and their windows ---------------------------------------------------------------------------------
+
+    def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
+        if self._match(TokenType.L_PAREN):
+            select = self._parse_set_operations(self._parse_select(nested=True, parse_subquery_alias=False))
+            self._bracket(TokenType.R_PAREN, ")")
+            source: exp.Expr = exp.Subquery(this=select)
+        else:
+            token = self._curr
+            self._name("a stream, a query or '('")
+            source = exp.Table(this=exp.to_identifier(token.text).update_positions(token))
+        window = self._parse_window_clause_of_source()
+        if not self._is("OUTPUT", "TO") and (alias := self._parse_table_alias()):
+            source.set("alias", alias)
+        source.meta["window"] = window or self._parse_window_clause_of_source()
+        return source
+
+    def _parse_window_clause_of_source(self) -> WindowClause | None:
+        opening = self._curr
+        if not self._match(TokenType.L_BRACKET):
+            return None
+        partition_by = self._parse_window_partition() if self._match(TokenType.PARTITION_BY) else ()
+        anchor = self._prev.text.upper() if self._match_texts(("LANDMARK", "FIXED")) else ""
+        measure, size = self._parse_window_size(anchor)
+        self._match(TokenType.COMMA)
+        advance = self._parse_amount() if self._match_text_seq("ADVANCE") else None
+        self._match(TokenType.COMMA)
+        move = self._parse_move() if self._match_text_seq("MOVE") else None
+        self._match(TokenType.COMMA)
+        form = "TUMBLING" if self._match_text_seq("TUMBLING") else ""
+        if self._match_text_seq("SLIDE"):
+            self._expect("PER", "TUPLE", context="after SLIDE")
+            form = "SLIDE"
+        if not self._match(TokenType.R_BRACKET):
+            legal = ["ADVANCE", "MOVE", "TUMBLING", "SLIDE PER TUPLE", "]"]
+            raise self._mistake(expected(self._curr.text if self._curr else "", legal, "in the window"))
+        if anchor == "LANDMARK" and not measure:
+            measure = _measure_of(advance)
+        return WindowClause(self._place(opening), measure, size, advance, move, anchor, form, partition_by)
+
+    def _parse_window_partition(self) -> tuple[Word, ...]:
+        names = [self._name("a column")]
+        while self._match(TokenType.COMMA) and not self._match_texts(("RANGE", "ROW", "ROWS"), advance=False):
+            names.append(self._name("a column"))
+        return tuple(names)
+
+    def _parse_window_size(self, anchor: str) -> tuple[str, Amount | None]:
+        if anchor == "LANDMARK" and (self._match(TokenType.COMMA) or self._is("ADVANCE")):
+            return "", None
+        word = self._choose(
+            ("RANGE", "ROWS", "ROW", *(() if anchor else ("UNBOUNDED", "LANDMARK", "FIXED"))), "in the window"
+        )
+        if word.text == "UNBOUNDED":
+            return "UNBOUNDED", None
+        return ("RANGE" if word.text == "RANGE" else "ROWS"), self._parse_amount()
+
+    def _parse_move(self) -> tuple[Amount, Amount]:
+        amounts = self._listed(self._parse_amount)
+        if len(amounts) != 2:
+            raise self._mistake("MOVE takes two amounts: how far the start and how far the end of the window move")
+        return amounts[0], amounts[1]
+
+    def _parse_amount(self) -> Amount:
+        """`5`, `5 SECONDS`, `INTERVAL 1 HOUR 30 MINUTES`, `10 TUPLES`."""
+        self._match(TokenType.INTERVAL)
+        parts: list[tuple[Word, Word | None]] = []
+        while True:
+            first = self._curr
+            sign = "-" if self._match(TokenType.DASH) else ""
+            if not self._match_set((TokenType.NUMBER, TokenType.STRING)):
+                break
+            number = Word(sign + self._prev.text, self._place(first))
+            unit = self._curr
+            is_unit = bool(unit) and unit.text.isalpha() and unit.text.upper() not in _AFTER_AMOUNT
+            if is_unit:
+                self._advance()
+            parts.append((number, Word(unit.text, self._place(unit)) if is_unit else None))
+        if not parts:
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["a number"], "here"))
+        return Amount(tuple(parts))
+
+    def _parse_having(self, skip_having_token: bool = False) -> exp.Having | None:
+        # GFILTER is tokenised as HAVING; which of the two was written decides about a warning.
+        token = self._curr
+        having = super()._parse_having(skip_having_token)
+        if having:
+            having.meta["word"] = token.text.upper()
+            having.meta.update(start=token.start, end=token.end)
+        return having
+
+
+def _measure_of(advance: Amount | None) -> str:
+    unit = advance.parts[0][1] if advance else None
+    return "ROWS" if unit and unit.upper in ("TUPLE", "TUPLES", "ROW", "ROWS") else "RANGE"

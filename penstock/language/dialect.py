@@ -1,0 +1,238 @@
+"""The Penstock dialect: Spark SQL plus `CREATE STREAM`, `CREATE CQ`, window clauses and GFILTER.
+
+Only the differences to sqlglot's Spark dialect stand here and in `clauses`.
+"""
+
+from __future__ import annotations
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import Place, SyntaxMistake
+from penstock.language.clauses import ClauseParser, Located
+from penstock.language.syntax import (
+    ColumnText,
+    Format,
+    QueryStatement,
+    StreamStatement,
+    Text,
+    Watermark,
+    Word,
+    expected,
+)
+
+Statement = StreamStatement | QueryStatement
+
+_CONSTRAINTS = ("UNIQUE", "CLUSTERED", "ORDERED")
+_SELECTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
+#: The name of a select that stands alone, without CREATE CQ.
+UNNAMED = "query"
+_POLICY_SUBJECTS = ("LATE ROWS", "BAD ROWS", "VIOLATION")
+
+
+class PenstockParser(ClauseParser):
+    """The statements of the language; `statements` and `query` are its doors."""
+
+    def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
+        self.reset()
+        self.sql = sql
+        self._chunks = _split(tokens)
+        found: list[Statement] = []
+        while self._chunk_index < len(self._chunks):
+            self.source = source
+            self._advance_chunk()
+            found.append(self._parse_declaration())
+            if self._curr:
+                raise self._mistake(f"'{self._curr.text}' is not expected here; the statement should end with ';'")
+        return found
+
+    def _parse_declaration(self) -> Statement:
+        if self._curr.token_type in _SELECTS:
+            return self._parse_query_body(Word(UNNAMED, self._place()), is_bare=True)
+        if not self._match(TokenType.CREATE):
+            raise self._mistake(
+                expected(self._curr.text, ["CREATE STREAM", "CREATE CQ"], "at the start of a statement")
+            )
+        kind = self._choose(("STREAM", "CQ"), "after CREATE")
+        if kind.text == "STREAM":
+            return self._parse_stream_statement()
+        name = self._name("a name for the query")
+        self.source = f"query '{name.text}'"
+        return self._parse_query_statement(name)
+
+    def _parse_stream_statement(self) -> StreamStatement:
+        name = self._name("a name for the stream")
+        self.source = f"stream '{name.text}'"
+        statement = StreamStatement(Text(self.sql, self.source), name)
+        self._listed(lambda: self._parse_stream_element(statement))
+        while self._curr:
+            self._parse_stream_clause(statement)
+        return statement
+
+    def _parse_stream_element(self, statement: StreamStatement) -> None:
+        following = self._next.text.upper() if self._next else ""
+        if following == "(" and self._curr.text.upper() in _CONSTRAINTS:
+            kind = self._choose(_CONSTRAINTS, "here")
+            names = self._names("a column")
+            if len(names) > 1:
+                raise SyntaxMistake(f"{kind.text} takes one column; write one {kind.text} (…) for each", names[1].place)
+            statement.constraints.append((kind, names[0]))
+        elif self._is("WATERMARK") and self._tokens[self._index + 2 :][:1] and self._word_at(2) == "DELAY":
+            self._advance()
+            column = self._name("a column")
+            self._expect("DELAY", "OF", context="after WATERMARK column")
+            statement.watermark = Watermark(column, self._parse_amount())
+        else:
+            statement.columns.append(self._parse_stream_column())
+
+    def _word_at(self, ahead: int) -> str:
+        return self._tokens[self._index + ahead].text.upper()
+
+    def _parse_stream_column(self) -> ColumnText:
+        name = self._name("a column, UNIQUE, CLUSTERED, ORDERED or WATERMARK")
+        token = self._curr
+        if not token or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            raise self._mistake(f"column '{name.text}' has no type; write for example {name.text} BIGINT")
+        self._advance()
+        kind = Word(token.text, self._place(token))
+        if self._match(TokenType.L_PAREN):  # VARCHAR(20): Spark reads the length and so do we; it restricts nothing
+            self._match(TokenType.NUMBER)
+            self._bracket(TokenType.R_PAREN, ")")
+        return ColumnText(name, kind, nullable=not self._match_text_seq("NOT", "NULL"))
+
+    def _parse_stream_clause(self, statement: StreamStatement) -> None:
+        """One clause behind the columns; they come in any order, each at most once."""
+        first = self._curr
+        if self._match(TokenType.USING):
+            self._once(statement.using, first)
+            statement.using = self._parse_format()
+        elif self._match_text_seq("PUNCTUATIONS"):
+            self._once(statement.punctuations, first)
+            self._expect("FROM", context="after PUNCTUATIONS")
+            statement.punctuations = self._name("a column")
+            statement.punctuations_global = bool(self._match_text_seq("GLOBAL"))
+        elif self._match(TokenType.PARTITION_BY):
+            self._once(statement.partition, first)
+            column = self._name("a column")
+            position = self._name("a column") if self._match_text_seq("POSITION") else None
+            statement.partition = (column, position)
+        elif self._match(TokenType.ON):
+            subject = self._choose((*_POLICY_SUBJECTS, "BAD PUNCTUATION"), "after ON")
+            self._once(statement.policies.get(subject.text), first)
+            legal = {"VIOLATION": ("QUARANTINE", "ERROR", "TRUST"), "BAD PUNCTUATION": ("SKIP", "ERROR")}
+            policy = self._choose(legal.get(subject.text, ("QUARANTINE", "ERROR")), f"after ON {subject.text}")
+            statement.policies[subject.text] = policy
+        else:
+            words = [
+                "USING",
+                "PUNCTUATIONS FROM",
+                "PARTITIONED BY",
+                *(f"ON {word}" for word in _POLICY_SUBJECTS),
+                "';'",
+            ]
+            raise self._mistake(expected(first.text, words, "behind the columns of a stream"))
+
+    def _once(self, present: object, token: Token) -> None:
+        if present is not None:
+            raise self._mistake("this clause stands twice; keep one", token)
+
+    def _parse_query_statement(self, name: Word) -> QueryStatement:
+        begin = self._parse_time("BEGIN") if self._match_text_seq("BEGIN") else None
+        end = self._parse_time("END") if self._match_text_seq("END") else None
+        emit_partial = bool(self._match_text_seq("EMIT", "PARTIAL"))
+        if not self._match(TokenType.ALIAS):
+            legal = ["AS", *(["EMIT PARTIAL"] if not emit_partial else []), *(["END"] if not end else [])]
+            raise self._mistake(expected(self._curr.text if self._curr else "", legal, "before the select"))
+        return self._parse_query_body(name, begin, end, emit_partial)
+
+    def _parse_query_body(
+        self,
+        name: Word,
+        begin: Word | None = None,
+        end: Word | None = None,
+        emit_partial: bool = False,
+        is_bare: bool = False,
+    ) -> QueryStatement:
+        if not self._curr or self._curr.token_type not in _SELECTS:
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["SELECT"], "here"))
+        select = self._parse_set_operations(self._parse_select(nested=True, parse_subquery_alias=False))
+        assert select is not None
+        outputs: list[Format] = []
+        if self._match_text_seq("OUTPUT", "TO"):
+            outputs.append(self._parse_format())
+            while self._match(TokenType.COMMA):
+                outputs.append(self._parse_format())
+        text = Text(self.sql, self.source)
+        return QueryStatement(text, name, select, begin, end, emit_partial, tuple(outputs), is_bare)
+
+    def _parse_time(self, clause: str) -> Word:
+        self._match_text_seq("TIMESTAMP")
+        token = self._curr
+        sign = "-" if self._match(TokenType.DASH) else ""
+        if self._match_set((TokenType.STRING, TokenType.NUMBER)) or self._match_texts(("NOW", "INFINITY")):
+            return Word(sign + self._prev.text, self._place(token))
+        legal = ["a timestamp 'YYYY-MM-DD HH:MM:SS'", "a clock time 'HH:MM'", "an integer", "Now", "Infinity"]
+        raise self._mistake(expected(self._curr.text if self._curr else "", legal, f"after {clause}"))
+
+
+class Penstock(Spark):
+    """Spark SQL with the words of continuous queries."""
+
+    class Tokenizer(Spark.Tokenizer):
+        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "GFILTER": TokenType.HAVING}  # noqa: RUF012  (sqlglot's own form)
+
+    Parser = PenstockParser
+
+
+def parse_statements(sql: str, source: str) -> list[Statement]:
+    """Statements of a text as written; mistakes are `SyntaxMistake` with their place.
+
+    Examples
+    --------
+    >>> [statement.name.text for statement in parse_statements("CREATE CQ a AS SELECT x FROM s;", "demo")]
+    ['a']
+    """
+    statements = _parsed(sql, source)
+    for statement in statements:
+        if isinstance(statement, QueryStatement) and statement.is_bare:
+            raise SyntaxMistake(
+                "a query of an application needs a name: CREATE CQ name AS SELECT …", statement.name.place
+            )
+    return statements
+
+
+def _parsed(sql: str, source: str) -> list[Statement]:
+    dialect = Penstock()
+    try:
+        tokens = dialect.tokenize(sql)
+    except TokenError as error:
+        start = error.start or 0
+        message = "a quoted text or a comment is opened and not closed"
+        raise SyntaxMistake(message, Text(sql, source).place(start, start)) from None
+    parser = dialect.parser()
+    assert isinstance(parser, PenstockParser)
+    try:
+        return parser.statements(tokens, sql, source)
+    except Located as error:
+        raise error.mistake from None
+
+
+def parse_query_statement(sql: str, source: str) -> QueryStatement:
+    """The one query of a text: `CREATE CQ …`, or a bare select, which is called `query`."""
+    found = _parsed(sql, source)
+    if len(found) == 1 and isinstance(found[0], QueryStatement):
+        return found[0]
+    place = found[-1].name.place if found else Place(source)
+    raise SyntaxMistake("expected exactly one query: CREATE CQ name AS SELECT …, or SELECT …", place)
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    """Tokens of each statement; empty statements are dropped."""
+    statements: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    return [statement for statement in statements if statement]

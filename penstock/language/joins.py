@@ -1,0 +1,226 @@
+"""Several inputs to window joins: which conditions are keys, which are pushed below, which remain.
+
+All inputs joined on one common key become one join of n inputs. Otherwise the inputs are joined two by two in the order
+of FROM, each step with at least one equality; a step then also has to say that *every* earlier row is recent enough,
+because the window of an intermediate result only sees its newest row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import pyarrow as pa
+
+from penstock.errors import InvalidPlan, InvalidWindow, Place
+from penstock.expressions.nodes import Call, Column, Expr, Literal, columns_of, conjoin
+from penstock.language.resolve import Scope
+from penstock.language.windows import join_window
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
+
+_DISJOINT = ("tumbling", "hopping", "fixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """`left = right` between columns of two inputs; `condition` is what was written."""
+
+    inputs: tuple[int, int]
+    columns: tuple[str, str]
+    condition: Expr
+
+
+@dataclass
+class _Conditions:
+    """The conjuncts of WHERE and ON, sorted by what the join can do with them."""
+
+    local: list[list[Expr]]
+    computed: list[dict[str, Expr]]
+    equalities: list[Equality] = field(default_factory=list)
+    rest: list[tuple[frozenset[int], Expr]] = field(default_factory=list)
+
+
+def join(scope: Scope, conditions: list[Expr], clock: bool, life: Lifespan) -> tuple[Node, tuple[Window, ...]]:
+    """The plan that joins all inputs of a select, and the windows of the inputs."""
+    sorted_ = _sort(scope, conditions)
+    parts = [_prepared(part.node, sorted_.local[i], sorted_.computed[i]) for i, part in enumerate(scope.inputs)]
+    windows = tuple(join_window(part.window, clock, life) for part in scope.inputs)
+    keys = _common_keys(sorted_.equalities, len(parts))
+    if keys:
+        return _one_join(parts, keys, windows, sorted_, life), windows
+    return _join_two_by_two(scope, parts, windows, sorted_, life), windows
+
+
+def _sort(scope: Scope, conditions: list[Expr]) -> _Conditions:
+    size = len(scope.inputs)
+    found = _Conditions([[] for _ in range(size)], [{} for _ in range(size)])
+    for condition in conditions:
+        used = frozenset(scope.input_of(name) for name in columns_of(condition))
+        if len(used) <= 1:  # a condition without columns holds for all rows or none: any input will do
+            found.local[next(iter(used), 0)].append(condition)
+        elif equality := _equality(scope, condition, found.computed):
+            found.equalities.append(equality)
+        else:
+            found.rest.append((used, condition))
+    return found
+
+
+def _equality(scope: Scope, condition: Expr, computed: list[dict[str, Expr]]) -> Equality | None:
+    """The equality of one value of each of two inputs; a side that is no column is computed below the join."""
+    if not (isinstance(condition, Call) and condition.op == "="):
+        return None
+    sides: list[tuple[int, str]] = []
+    for side in condition.args:
+        owners = {scope.input_of(name) for name in columns_of(side)}
+        if len(owners) != 1:
+            return None
+        owner = owners.pop()
+        if not isinstance(side, Column):
+            computed[owner][str(side)] = side
+        sides.append((owner, side.name if isinstance(side, Column) else str(side)))
+    (left, right) = sides
+    return Equality((left[0], right[0]), (left[1], right[1]), condition)
+
+
+def _prepared(node: Node, conditions: list[Expr], computed: dict[str, Expr]) -> Node:
+    if conditions:
+        node = Select(node, conjoin(conditions))
+    return with_columns(node, computed)
+
+
+def with_columns(node: Node, computed: dict[str, Expr]) -> Node:
+    """The node with further columns, so that keys are always columns."""
+    if not computed:
+        return node
+    return Project(node, (*((name, Column(name)) for name in node.schema.names), *computed.items()))
+
+
+def _common_keys(equalities: list[Equality], size: int) -> list[tuple[str, ...]]:
+    """For each class of equal columns that reaches all inputs, one column of every input."""
+    classes: list[dict[str, int]] = []
+    for equality in equalities:
+        joined = dict(zip(equality.columns, equality.inputs, strict=True))
+        apart = []
+        for known in classes:
+            if known.keys() & joined.keys():
+                joined = {**known, **joined}
+            else:
+                apart.append(known)
+        classes = [*apart, joined]
+    chosen = [{owner: name for name, owner in reversed(members.items())} for members in classes]
+    return [tuple(one[i] for i in range(size)) for one in chosen if len(one) == size]
+
+
+def _one_join(
+    parts: list[Node], keys: list[tuple[str, ...]], windows: tuple[Window, ...], found: _Conditions, life: Lifespan
+) -> Node:
+    implied = [set(key) for key in keys]
+    extra = [e.condition for e in found.equalities if not any(set(e.columns) <= key for key in implied)]
+    residual = [*extra, *(condition for _, condition in found.rest)]
+    by_input = tuple(tuple(key[i] for key in keys) for i in range(len(parts)))
+    return WindowJoin(tuple(parts), by_input, windows, conjoin(residual) if residual else None, life)
+
+
+def _join_two_by_two(
+    scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan
+) -> Node:
+    _refuse_frames_in_steps(windows, scope.inputs[0].place)
+    node, joined = parts[0], [0]
+    waiting = list(range(1, len(parts)))
+    while waiting:
+        new = next((i for i in waiting if _links(found.equalities, joined, i)), None)
+        if new is None:
+            raise _no_key(scope, joined, waiting[0])
+        waiting.remove(new)
+        links = _links(found.equalities, joined, new)
+        keys = tuple(left for left, _ in links), tuple(right for _, right in links)
+        residual = [c for used, c in found.rest if new in used and used <= {*joined, new}]
+        left = windows[joined[0]]
+        if len(joined) > 1:
+            residual += _recent_enough(scope, windows, joined, new)
+            left = _shortest([windows[i] for i in joined])
+        both = left, windows[new]
+        node = WindowJoin((node, parts[new]), keys, both, conjoin(residual) if residual else None, life)
+        joined.append(new)
+    return node
+
+
+def _links(equalities: list[Equality], joined: list[int], new: int) -> list[tuple[str, str]]:
+    """Pairs (column so far, column of the new input) that must be equal, each once."""
+    found: dict[tuple[str, str], None] = {}
+    for equality in equalities:
+        (a, b), (x, y) = equality.inputs, equality.columns
+        if b == new and a in joined:
+            found[x, y] = None
+        elif a == new and b in joined:
+            found[y, x] = None
+    return list(found)
+
+
+def _shortest(windows: list[Window]) -> Window:
+    # A new row must be recent enough for every member, and no member is younger than the newest one.
+    sizes = [window.size for window in windows if isinstance(window, Sliding)]
+    return Sliding(min(sizes)) if sizes else windows[0]
+
+
+def _recent_enough(scope: Scope, windows: tuple[Window, ...], joined: list[int], new: int) -> list[Expr]:
+    """Conditions that keep the new row within the window of every member of an intermediate result."""
+    limits: list[Expr] = []
+    for member in joined:
+        window = windows[member]
+        if isinstance(window, Sliding):
+            until = Call("+", (_time_column(scope, member), Literal(window.size, pa.int64())))
+            limits.append(Call("<=", (_time_column(scope, new), until)))
+    return limits
+
+
+def _time_column(scope: Scope, index: int) -> Column:
+    part = scope.inputs[index]
+    if not isinstance(part.node, Scan):
+        text = (
+            f"'{part.alias}' is the result of a query and has no timestamp column to compare; "
+            "write the join with it as a query of its own"
+        )
+        raise InvalidPlan(text, part.place)
+    return Column(part.plan_name(part.node.stream.timestamp))
+
+
+def _refuse_frames_in_steps(windows: tuple[Window, ...], place: Place | None) -> None:
+    framed = [window for window in windows if isinstance(window, Framed)]
+    if framed and not (len(set(windows)) == 1 and framed[0].kind in _DISJOINT):
+        text = (
+            "a join of more than two inputs without a common key takes windows with ADVANCE only if all are equal "
+            "and do not overlap; leave ADVANCE out, or join on one key"
+        )
+        raise InvalidWindow(text, place)
+
+
+def _no_key(scope: Scope, joined: list[int], missing: int) -> InvalidPlan:
+    new = scope.inputs[missing]
+    other = scope.inputs[joined[0]]
+    shared = [name for name in new.bare.names if any(name in scope.inputs[i].bare for i in joined)]
+    column = shared[0] if shared else new.bare.names[0]
+    text = (
+        f"'{new.alias}' is joined without an equality: every row would meet every row. "
+        f"Add a condition such as {other.alias}.{column} = {new.alias}.{column} to WHERE or ON"
+    )
+    return InvalidPlan(text, new.place)
+
+
+def window_over_join(windows: tuple[Window, ...], life: Lifespan, place: Place | None) -> Framed | Unbounded:
+    """The window of an aggregate or DISTINCT over a join: it follows from what was written at the inputs alone."""
+    if any(isinstance(window, Unbounded) for window in windows):
+        return Unbounded()
+    sizes = [window.size for window in windows if isinstance(window, Sliding)]
+    if sizes:
+        return Framed(max(sizes), max(sizes), max(sizes)).check(life, place)
+    first = windows[0]
+    same = all(one == other for one, other in combinations(windows, 2))
+    if isinstance(first, Framed) and same and first.kind in _DISJOINT:
+        return first
+    text = (
+        "an aggregate or DISTINCT over a join needs inputs with equal windows that do not overlap; "
+        "write the join as a query of its own and give its result a window"
+    )
+    raise InvalidWindow(text, place)

@@ -1,0 +1,339 @@
+"""Selects to plans.
+
+The order of work is that of SQL: sources, conditions, join, grouping, select list, DISTINCT. Every step builds plan
+nodes; what may be wrong with the text is found while its words are still at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownColumn
+from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
+from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
+from penstock.language.joins import join, window_over_join
+from penstock.language.resolve import Input, Scope, check_condition, named
+from penstock.language.syntax import QueryStatement, Text, Word, window_of
+from penstock.language.windows import aggregate_window, lifespan
+from penstock.model.declarations import Destination, StreamDeclaration
+from penstock.model.schema import Schema
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.plan.catalog import ContinuousQuery
+from penstock.plan.nodes.relational import (
+    Distinct,
+    Node,
+    Project,
+    Reference,
+    Scan,
+    Select,
+    Union,
+    has_clock_time,
+    walk,
+)
+
+Find = Callable[[Word], StreamDeclaration | ContinuousQuery]
+
+#: Clauses of sqlglot's select that have no meaning on a stream, with what to do instead.
+_UNAVAILABLE = {
+    "with_": ("WITH", "give the inner select a name with CREATE CQ"),
+    "order": ("ORDER BY", "a stream has no last row; answers come in the order of time"),
+    "limit": ("LIMIT", "a stream has no last row; end the query with END"),
+    "offset": ("OFFSET", "a stream has no first row; start the query with BEGIN"),
+    "qualify": ("QUALIFY", "use HAVING over a grouping"),
+    "windows": ("WINDOW", "put the window in brackets behind the stream: FROM s [RANGE 1 HOUR]"),
+    "laterals": ("LATERAL VIEW", "flatten the rows before they enter the stream"),
+    "sort": ("SORT BY", "answers come in the order of time"),
+    "cluster": ("CLUSTER BY", "answers come in the order of time"),
+    "distribute": ("DISTRIBUTE BY", "Penstock places rows itself"),
+    "sample": ("TABLESAMPLE", "use a condition in WHERE"),
+    "into": ("INTO", "use OUTPUT TO"),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a select needs to know beyond its own words."""
+
+    text: Text
+    find: Find
+    clock: bool
+    life: Lifespan
+    emit_partial: bool
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(f"{self.text.source}: {message}")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A select's plan, and the window its rows were taken from (for DISTINCT and UNION around it)."""
+
+    node: Node
+    window: Framed | Unbounded
+
+
+def build(statement: QueryStatement, find: Find, now: int | None, warnings: list[str]) -> ContinuousQuery:
+    """The continuous query a statement defines."""
+    clock = _clock_of(statement, find)
+    life = lifespan(statement.begin, statement.end, clock, now)
+    context = Context(statement.text, find, clock, life, statement.emit_partial, warnings)
+    if now is not None and statement.begin and clock and life.begin < now:
+        context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
+    plan = build_select(statement.select, context).node
+    destinations = tuple(Destination(output.name.text.lower(), output.options) for output in statement.outputs)
+    return ContinuousQuery(statement.name.text, plan, life, destinations)
+
+
+def _clock_of(statement: QueryStatement, find: Find) -> bool:
+    """Whether the sources have clock time; they must agree, or no window would fit all of them."""
+    kinds: dict[bool, exp.Expr] = {}
+    for table in statement.select.find_all(exp.Table):
+        source = find(_word(table, statement.text))
+        clock = source.has_clock_time if isinstance(source, StreamDeclaration) else has_clock_time(source.plan)
+        kinds.setdefault(clock, table)
+    if len(kinds) == 2:
+        clocked, counted = kinds[True].name, kinds[False].name
+        text = f"'{clocked}' has clock time and '{counted}' an integer timestamp; one query cannot compare them"
+        raise InvalidPlan(text, statement.text.place_of(kinds[False]))
+    return next(iter(kinds), True)
+
+
+def _word(table: exp.Expr, text: Text) -> Word:
+    place = text.place_of(table)
+    assert place is not None
+    return Word(table.name, place)
+
+
+def build_select(tree: exp.Expr, context: Context) -> Built:
+    """The plan of a select, a union or a parenthesised one."""
+    if isinstance(tree, exp.Subquery):
+        return build_select(tree.this, context)
+    if isinstance(tree, exp.SetOperation):
+        return _union(tree, context)
+    if not isinstance(tree, exp.Select):
+        raise SyntaxMistake("expected SELECT", context.text.place_of(tree))
+    _refuse_unavailable(tree, context.text)
+    scope = Scope(_inputs(tree, context), context.text)
+    conditions = _conditions(tree, scope, context)
+    node, windows = _combined(scope, conditions, context)
+    items = _items(tree, scope)
+    grouped = needs_grouping(tree)
+    is_distinct = bool(tree.args.get("distinct"))
+    # Where no operator looks at the window of the rows it is not judged either.
+    frame = _window_of_rows(scope, windows, context) if grouped or is_distinct else Unbounded()
+    if grouped:
+        if isinstance(frame, Framed) and frame.in_rows and conditions:
+            context.warn("the ROW window counts the rows that pass WHERE")
+        node = _grouped(Grouping(tree, scope, items), node, scope, frame, context)
+    else:
+        node = Project(node, finished([(item, scope.read(item.tree)) for item in items]))
+    assert node.schema  # types are judged here, while the statement is at hand
+    if is_distinct:
+        node = _distinct(node, frame, items, grouped, context)
+    return Built(node, frame)
+
+
+def _combined(scope: Scope, conditions: list[Expr], context: Context) -> tuple[Node, tuple[Window, ...]]:
+    """The rows all conditions leave; the windows are those of a join's inputs, none for a single input."""
+    if scope.is_qualified:
+        return join(scope, conditions, context.clock, context.life)
+    only = scope.inputs[0].node
+    return (Select(only, conjoin(conditions)) if conditions else only), ()
+
+
+def _window_of_rows(scope: Scope, windows: tuple[Window, ...], context: Context) -> Framed | Unbounded:
+    if not windows:
+        return _window_of_input(scope.inputs[0], context)
+    if all(isinstance(window, Sliding) for window in windows):
+        context.warn(
+            "the aggregate or DISTINCT over the join uses tumbling windows as long as the longest of its inputs; "
+            "for another one write the join as a query of its own and give its result a window"
+        )
+    return window_over_join(windows, context.life, scope.inputs[0].place)
+
+
+def _union(tree: exp.SetOperation, context: Context) -> Built:
+    if not isinstance(tree, exp.Union):
+        raise SyntaxMistake(f"{tree.key.upper()} is not available on streams; UNION is", context.text.place_of(tree))
+    _refuse_unavailable(tree, context.text)
+    left, right = build_select(tree.this, context), build_select(tree.expression, context)
+    ahead = left.node.parts if isinstance(left.node, Union) else (left.node,)
+    node: Node = Union((*ahead, right.node))
+    window = left.window if left.window == right.window else Unbounded()
+    if tree.args.get("distinct"):
+        node = Distinct(node, window, context.life)
+    return Built(node, window)
+
+
+def _refuse_unavailable(tree: exp.Expr, text: Text) -> None:
+    for key, (word, advice) in _UNAVAILABLE.items():
+        found = tree.args.get(key)
+        if found:
+            first = found[0] if isinstance(found, list) else found
+            raise SyntaxMistake(f"{word} is not available on streams: {advice}", text.place_of(first))
+    for joined in tree.args.get("joins") or ():
+        words = [joined.args.get(part) for part in ("method", "side", "kind")]
+        unusual = [word for word in words if word and word not in ("INNER", "CROSS")]
+        if unusual or joined.args.get("using"):
+            word = f"JOIN … USING ({joined.args['using'][0].name})" if not unusual else f"{' '.join(unusual)} JOIN"
+            raise SyntaxMistake(f"{word} is not available; write JOIN … ON a.x = b.y", text.place_of(joined))
+
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+
+def _inputs(tree: exp.Select, context: Context) -> tuple[Input, ...]:
+    if not tree.args.get("from_"):
+        raise SyntaxMistake("the select has no FROM; name the stream it reads", context.text.place_of(tree))
+    sources = [tree.args["from_"].this, *(joined.this for joined in tree.args.get("joins") or ())]
+    several = len(sources) > 1
+    inputs: list[Input] = []
+    for source in sources:
+        made = _input(source, several, context)
+        if any(made.alias.lower() == other.alias.lower() for other in inputs):
+            text = f"'{made.alias}' stands twice in FROM; give each its own alias: {made.alias} a, {made.alias} b"
+            raise SyntaxMistake(text, made.place)
+        inputs.append(made)
+    return tuple(inputs)
+
+
+def _input(source: exp.Expr, several: bool, context: Context) -> Input:
+    place = context.text.place_of(source)
+    alias = source.alias_or_name
+    if isinstance(source, exp.Subquery):
+        if several and not alias:
+            raise SyntaxMistake("a select in FROM beside other sources needs a name: (SELECT …) AS a", place)
+        inner = build_select(source.this, context).node
+        bare = inner.schema.named(f"the select '{alias}'" if alias else "the select in FROM")
+        pairs = tuple((f"{alias}.{name}", Column(name)) for name in bare.names)
+        return Input(alias, Project(inner, pairs) if several else inner, bare, window_of(source), place)
+    found = context.find(_word(source, context.text))
+    prefix = alias if several else ""
+    if isinstance(found, StreamDeclaration):
+        return Input(alias, Scan(found, prefix), found.schema.named(f"stream '{found.name}'"), window_of(source), place)
+    bare = found.plan.schema.named(f"query '{found.name}'")
+    node = Reference(found.name, bare, prefix, has_clock_time(found.plan))
+    return Input(alias, node, bare, window_of(source), place)
+
+
+def _window_of_input(part: Input, context: Context) -> Framed | Unbounded:
+    frame = aggregate_window(part.window, context.clock, context.life)
+    if part.window and part.window.partition_by and isinstance(frame, Framed):
+        for word in part.window.partition_by:
+            if word.text not in part.bare:
+                raise UnknownColumn(part.bare.owner, word.text, part.bare.names, word.place)
+        names = tuple(part.plan_name(word.text) for word in part.window.partition_by)
+        frame = replace(frame, partition_by=names)
+    return frame
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def _conditions(tree: exp.Select, scope: Scope, context: Context) -> list[Expr]:
+    written = [joined.args["on"] for joined in tree.args.get("joins") or () if joined.args.get("on")]
+    if tree.args.get("where"):
+        written.append(tree.args["where"].this)
+    having = tree.args.get("having")
+    if having and not needs_grouping(tree):
+        if having.meta.get("word") != "GFILTER":
+            raise SyntaxMistake(
+                "HAVING needs GROUP BY or an aggregate; use WHERE for rows", context.text.place_of(having)
+            )
+        context.warn("GFILTER stands on a select without GROUP BY and acts like WHERE")
+        written.append(having.this)
+    found: list[Expr] = []
+    for condition in written:
+        refuse_aggregates(condition, context.text)
+        expression = scope.expression(condition)
+        check_condition(expression, _all_columns(scope))
+        found += conjuncts(expression)
+    return found
+
+
+def _all_columns(scope: Scope) -> Schema:
+    fields = tuple(item for part in scope.inputs for item in part.node.schema)
+    return Schema(fields, scope.inputs[0].node.schema.owner if len(scope.inputs) == 1 else "the query")
+
+
+# -- select list -------------------------------------------------------------------------------------------------------
+
+
+def _items(tree: exp.Select, scope: Scope) -> list[Item]:
+    """The select list with stars expanded; an empty name means "call it by its text"."""
+    items: list[Item] = []
+    for written in tree.expressions:
+        place = scope.text.place_of(written)
+        stars = scope.stars(written)
+        if stars is not None:
+            items += [Item(scope.bare_name(name), named(name, written), place) for name in stars]
+        elif isinstance(written, exp.Alias):
+            items.append(Item(written.alias, scope.resolved(written.this), place))
+        else:
+            resolved = scope.resolved(written)
+            name = scope.bare_name(resolved.name) if isinstance(resolved, exp.Column) else ""
+            items.append(Item(name, resolved, place))
+    return items
+
+
+# -- grouping and distinct ---------------------------------------------------------------------------------------------
+
+
+def _grouped(grouping: Grouping, node: Node, scope: Scope, frame: Framed | Unbounded, context: Context) -> Node:
+    if isinstance(frame, Unbounded):
+        _refuse_blocking(node, grouping.keys, scope, context)
+    return grouping.plan(node, frame, context.life, context.emit_partial)
+
+
+def _refuse_blocking(node: Node, keys: tuple[str, ...], scope: Scope, context: Context) -> None:
+    """An aggregate without window needs something that can tell when a group is complete."""
+    scans = _scans(node, context)
+    knowledge = any(scan.stream.constraints or scan.stream.punctuations for scan in scans)
+    by_time = any(key.rsplit(".", 1)[-1] == scan.stream.timestamp for key in keys for scan in scans)
+    if knowledge or by_time:
+        return
+    first = scope.inputs[0]
+    sample = "1 MINUTE" if context.clock else "100"
+    text = (
+        f"the aggregate has no window and nothing tells when a group is complete: it would block for ever. "
+        f"Write a window, such as {first.alias or 'source'} [RANGE {sample}], or declare on '{scans[0].stream.name}' "
+        f"UNIQUE, CLUSTERED or ORDERED (column) or PUNCTUATIONS FROM column"
+    )
+    raise InvalidWindow(text, first.place)
+
+
+def _scans(node: Node, context: Context) -> list[Scan]:
+    found: list[Scan] = []
+    for leaf in walk(node):
+        if isinstance(leaf, Scan):
+            found.append(leaf)
+        elif isinstance(leaf, Reference):
+            query = context.find(Word(leaf.query, context.text.place(0, 0)))
+            assert isinstance(query, ContinuousQuery)
+            found += _scans(query.plan, context)
+    return found
+
+
+def _distinct(node: Node, frame: Framed | Unbounded, items: list[Item], grouped: bool, context: Context) -> Node:
+    if isinstance(frame, Framed):
+        place = items[0].place
+        if grouped and (frame.in_rows or frame.kind != "tumbling" or frame.partition_by):
+            text = (
+                "DISTINCT over a grouping needs a tumbling time window; "
+                "write the grouping as a query of its own and select DISTINCT from it"
+            )
+            raise InvalidWindow(text, place)
+        frame = replace(frame, partition_by=tuple(_output_name(name, items, context) for name in frame.partition_by))
+    return Distinct(node, frame, context.life)
+
+
+def _output_name(plan_name: str, items: list[Item], context: Context) -> str:
+    for item in items:
+        if isinstance(item.tree, exp.Column) and item.tree.name == plan_name:
+            return item.name
+    text = f"the window of SELECT DISTINCT is partitioned by '{plan_name}'; add it to the select list"
+    raise InvalidWindow(text, items[0].place)

@@ -1,0 +1,163 @@
+"""What the parser hands on: statements as written, every word with its place.
+
+Nothing here knows what a name means; `streams`, `windows` and `queries` give these values their meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from penstock.errors import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text and what it is called in messages.
+
+    Examples
+    --------
+    >>> print(Text("SELECT 1\\nFROM bit", "query 'q'").place(14, 16))
+    query 'q', line 2, column 6
+        FROM bit
+             ^^^
+    """
+
+    sql: str
+    source: str
+
+    def place(self, start: int, end: int) -> Place:
+        """The place of the characters `start` to `end` (both inclusive, counted from 0)."""
+        start = min(start, len(self.sql))
+        line = self.sql.count("\n", 0, start) + 1
+        begin = self.sql.rfind("\n", 0, start) + 1
+        excerpt = self.line(line)
+        # A word that goes on in the next line is underlined to the end of its first line.
+        width = max(min(end + 1, begin + len(excerpt)) - start, 1)
+        return Place(self.source, line, start - begin + 1, excerpt, width)
+
+    def line(self, number: int) -> str:
+        return self.sql.split("\n")[number - 1]
+
+    def place_of(self, node: exp.Expr) -> Place | None:
+        """The place of the first word of a syntax node that has one."""
+        for part in (node, *node.find_all(exp.Identifier, exp.Literal, exp.Func, exp.Star)):
+            if "start" in part.meta:
+                return self.place(part.meta["start"], part.meta["end"])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    place: Place
+
+    @property
+    def upper(self) -> str:
+        return self.text.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A length as written: `90`, `1 hour 30 minutes`, `10 tuples`; numbers may carry a sign."""
+
+    parts: tuple[tuple[Word, Word | None], ...]
+
+    @property
+    def place(self) -> Place:
+        return self.parts[0][0].place
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """`[PARTITION BY … RANGE … ADVANCE …]` as written; `measure` is RANGE, ROWS or UNBOUNDED."""
+
+    place: Place
+    measure: str
+    size: Amount | None = None
+    advance: Amount | None = None
+    move: tuple[Amount, Amount] | None = None
+    #: LANDMARK or FIXED.
+    anchor: str = ""
+    #: TUMBLING or SLIDE.
+    form: str = ""
+    partition_by: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`name OPTIONS (…)` of a source or a destination."""
+
+    name: Word
+    options: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    name: Word
+    type: Word
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    column: Word
+    delay: Amount
+
+
+@dataclass(slots=True)
+class StreamStatement:
+    """`CREATE STREAM`, filled in by the parser clause by clause."""
+
+    text: Text
+    name: Word
+    columns: list[ColumnText] = field(default_factory=list)
+    constraints: list[tuple[Word, Word]] = field(default_factory=list)
+    watermark: Watermark | None = None
+    using: Format | None = None
+    punctuations: Word | None = None
+    punctuations_global: bool = False
+    partition: tuple[Word, Word | None] | None = None
+    #: LATE ROWS, BAD ROWS, VIOLATION, BAD PUNCTUATION to the policy's word.
+    policies: dict[str, Word] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatement:
+    """`CREATE CQ`: the select is sqlglot's tree, windows hang at its sources (`window_of`)."""
+
+    text: Text
+    name: Word
+    select: exp.Expr
+    begin: Word | None = None
+    end: Word | None = None
+    emit_partial: bool = False
+    outputs: tuple[Format, ...] = ()
+    #: A select without CREATE CQ.
+    is_bare: bool = False
+
+
+def window_of(source: exp.Expr) -> WindowClause | None:
+    """The window clause the parser found beside a source of FROM."""
+    clause = source.meta.get("window")
+    return clause if isinstance(clause, WindowClause) else None
+
+
+def expected(found: str, legal: list[str], context: str) -> str:
+    """Return the sentence for a word that is none of the legal ones.
+
+    Examples
+    --------
+    >>> expected("TABEL", ["STREAM", "CQ"], "after CREATE")
+    "found 'TABEL' after CREATE; expected STREAM or CQ"
+    >>> expected("fortnite", ["hour", "fortnight"], "as unit")
+    "found 'fortnite' as unit; expected hour or fortnight. Did you mean 'fortnight'?"
+    """
+    lowered = {word.lower(): word for word in legal}
+    near = get_close_matches(found.lower(), lowered, n=1, cutoff=0.5)
+    hint = f". Did you mean '{lowered[near[0]]}'?" if near and len(legal) > 1 else ""
+    shown = f"'{found}'" if found else "the end of the statement"
+    listed = legal[0] if len(legal) == 1 else f"{', '.join(legal[:-1])} or {legal[-1]}"
+    return f"found {shown} {context}; expected {listed}{hint}"

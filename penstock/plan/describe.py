@@ -1,0 +1,151 @@
+"""Plans as text: one line per node, inputs indented below. Golden tests compare it, `explain` prints it."""
+
+from __future__ import annotations
+
+from penstock.expressions.nodes import Column, Expr
+from penstock.model.elements import FOREVER
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.plan.nodes.relational import (
+    Distinct,
+    GroupBy,
+    GroupFilter,
+    Node,
+    Project,
+    Reference,
+    Scan,
+    Select,
+    Split,
+    Union,
+    WindowJoin,
+    has_clock_time,
+)
+
+_UNITS = (
+    ("week", 604_800_000_000),
+    ("day", 86_400_000_000),
+    ("hour", 3_600_000_000),
+    ("minute", 60_000_000),
+    ("second", 1_000_000),
+    ("millisecond", 1_000),
+    ("microsecond", 1),
+)
+
+
+def tree(plan: Node) -> str:
+    """The plan as indented text.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from penstock.model.declarations import Source, StreamDeclaration
+    >>> from penstock.model.schema import Schema
+    >>> bid = StreamDeclaration("bid", Schema.of(item=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
+    >>> print(tree(Distinct(Project(Scan(bid), (("item", Column("item")),)), Framed(60, 60, 60))))
+    Distinct [tumbling 60]
+      Project item
+        Scan bid
+    """
+    return "\n".join(_lines(plan, 0))
+
+
+def _lines(node: Node, depth: int) -> list[str]:
+    first, *more = describe(node)
+    head = ["  " * depth + first, *("  " * depth + "  . " + line for line in more)]
+    return head + [line for part in node.inputs for line in _lines(part, depth + 1)]
+
+
+def describe(node: Node) -> list[str]:
+    """The node in one line, and further lines for what not every such node has."""
+    clock = has_clock_time(node)
+    match node:
+        case Scan():
+            return [f"Scan {node.stream.name}{_alias(node.alias, node.stream.name)}"]
+        case Reference():
+            return [f"Reference {node.query}{_alias(node.alias, node.query)}"]
+        case Select() | GroupFilter():
+            return [f"{type(node).__name__} {node.condition}"]
+        case Project():
+            return [f"Project {', '.join(_item(name, expr) for name, expr in node.items)}"]
+        case Union():
+            return [f"Union of {len(node.parts)}"]
+        case Split():
+            outputs = ", ".join(f"{name}: {condition}" for name, condition in node.branches)
+            return [f"Split {node.branch} of ({outputs})"]
+        case Distinct():
+            return [f"Distinct [{window_text(node.window, clock)}]", *_life(node.life)]
+        case WindowJoin():
+            return _join(node, clock)
+        case GroupBy():
+            return _group_by(node, clock)
+
+
+def _alias(alias: str, name: str) -> str:
+    return f" as {alias}" if alias and alias != name else ""
+
+
+def _item(name: str, expr: Expr) -> str:
+    return name if expr == Column(name) else f"{name} = {expr}"
+
+
+def _join(node: WindowJoin, clock: bool) -> list[str]:
+    columns = zip(*node.keys, strict=True)
+    keys = " and ".join(" = ".join(column) for column in columns)
+    windows = " | ".join(window_text(window, clock) for window in node.windows)
+    residual = [f"where {node.residual}"] if node.residual is not None else []
+    return [f"WindowJoin {keys} [{windows}]", *residual, *_life(node.life)]
+
+
+def _group_by(node: GroupBy, clock: bool) -> list[str]:
+    keys = ", ".join(node.keys) or "()"
+    aggregates = ", ".join(call.name for call in node.aggregates) or "nothing"
+    more = (
+        [f"window bounds {', '.join(name for name in node.window_columns if name)}"] if any(node.window_columns) else []
+    )
+    partial = ["emit partial"] if node.emit_partial else []
+    return [f"GroupBy {keys}: {aggregates} [{window_text(node.window, clock)}]", *more, *partial, *_life(node.life)]
+
+
+def _life(life: Lifespan) -> list[str]:
+    if life == Lifespan():
+        return []
+    return [f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"]
+
+
+def window_text(window: Window, clock: bool) -> str:
+    """A window in words; lengths of clock time get their unit.
+
+    Examples
+    --------
+    >>> window_text(Framed(120_000_000, 30_000_000, 30_000_000), clock=True)
+    'sliding 2 minutes advance 30 seconds'
+    """
+    if isinstance(window, Unbounded):
+        return str(window)
+    timed = clock and not (isinstance(window, Framed) and window.in_rows)
+
+    def length(value: int) -> str:
+        return duration_text(value) if timed else str(value)
+
+    if isinstance(window, Sliding):
+        return f"sliding {length(window.size)}"
+    rows = " rows" if window.in_rows else ""
+    text = f"{window.kind} {length(window.size)}{rows}"
+    if window.kind not in ("tumbling", "fixed"):
+        start, end = window.move_start, window.move_end
+        text += f" advance {length(end)}" if start in (0, end) else f" move ({length(start)}, {length(end)})"
+    return text + (f" partition by {', '.join(window.partition_by)}" if window.partition_by else "")
+
+
+def duration_text(micros: int) -> str:
+    """A length of clock time in the largest unit that measures it in whole numbers.
+
+    Examples
+    --------
+    >>> duration_text(5_400_000_000), duration_text(86_400_000_000), duration_text(0)
+    ('90 minutes', '1 day', '0 seconds')
+    """
+    if micros == 0:
+        return "0 seconds"
+    name, size = next((name, size) for name, size in _UNITS if micros % size == 0)
+    count = micros // size
+    return f"{count} {name}{'' if count == 1 else 's'}"
