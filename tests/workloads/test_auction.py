@@ -1,0 +1,95 @@
+"""Auctions: every promise of the punctuations, checked by brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import InvalidOption
+from penstock.metadata.embedded import read_punctuation
+from penstock.workloads.auction import Auction
+from penstock.workloads.contracts import Marks, Options
+from penstock.workloads.disorder import Disorder
+
+TICKS = 4_000
+
+
+def bids(workload: Auction, part: int, partitions: int, options: Options) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = workload.generate("bid", part, partitions, 0, TICKS // partitions, options).to_pylist()
+    return rows
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    bids_per_item=st.integers(8, 30),
+    open_items=st.integers(1, 40),
+    skew=st.sampled_from([0.0, 0.8, 1.0, 2.5]),
+    partitions=st.integers(1, 4),
+    marks=st.sampled_from([Marks.CONSTANT, Marks.RANGE]),
+    faults=st.sampled_from([Disorder(), Disorder(bound_us=10**6, duplicate_fraction=0.3, late_fraction=0.1)]),
+)
+def test_no_bid_follows_the_close_of_its_auction_in_any_partition(
+    bids_per_item: int, open_items: int, skew: float, partitions: int, marks: Marks, faults: Disorder
+) -> None:
+    workload = Auction(bids_per_item=bids_per_item, open_items=open_items, skew=skew)
+    options = Options(marks=marks, disorder=faults)
+    schema = workload.streams["bid"]
+    for part in range(partitions):
+        closed: list[int] = []
+        for pos, row in enumerate(bids(workload, part, partitions, options)):
+            if row["mark"] is None:
+                assert row["item_id"] not in closed
+                continue
+            assert row["item_id"] is None
+            pattern = read_punctuation(str(row["mark"]), schema, "bid", pos).pattern("item_id")
+            newly = list(pattern.values) or list(range(pattern.lo, pattern.hi + 1))
+            assert not set(newly) & set(closed)
+            closed += newly
+        assert closed
+
+
+@pytest.mark.parametrize("is_poisson", [False, True])
+def test_an_auction_is_offered_before_its_first_bid(is_poisson: bool) -> None:
+    workload, options = Auction(), Options(is_poisson=is_poisson)
+    opens = workload.generate("auction", 0, 1, 0, TICKS, options).to_pydict()["opens"]
+    for row in bids(workload, 0, 1, options):
+        assert opens[row["item_id"]] <= row["ts"]
+
+
+def test_items_are_dense_and_unique_over_all_partitions() -> None:
+    parts = [Auction().generate("auction", part, 3, 0, 50, Options()).to_pydict()["item_id"] for part in range(3)]
+    assert sorted(chain.from_iterable(parts)) == list(range(150))
+
+
+def test_each_partition_announces_the_same_closes_in_the_same_order() -> None:
+    options = Options(marks=Marks.CONSTANT)
+    marks = [[row["mark"] for row in bids(Auction(), part, 4, options) if row["mark"]] for part in range(4)]
+    assert len(marks[0]) > 80
+    assert all(texts == marks[0] for texts in marks)
+
+
+def test_auctions_stay_open_for_different_times() -> None:
+    workload = Auction(bids_per_item=10, open_items=50)
+    closes = [row["mark"] for row in bids(workload, 0, 1, Options(marks=Marks.CONSTANT)) if row["mark"]]
+    items = [int(str(text).split()[1].rstrip("}")) for text in closes]
+    lengths = Counter(rank + 50 - item for rank, item in enumerate(items))
+    assert min(lengths) < 25
+    assert max(lengths) > 75
+    assert sum(rank + 50 - item for rank, item in enumerate(items[:300])) / 300 == pytest.approx(50, abs=0.5)
+
+
+def test_bids_concentrate_on_few_of_the_open_auctions() -> None:
+    spread = {}
+    for skew in (0.0, 1.2):
+        rows = Auction(skew=skew).generate("bid", 0, 1, 2_000_000, 2_000_020, Options()).to_pydict()["item_id"]
+        spread[skew] = len(set(rows))
+    assert spread[1.2] < spread[0.0]
+
+
+def test_too_many_partitions_for_the_announcements_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="set it to 16 or more"):
+        Auction(bids_per_item=10).generate("bid", 0, 8, 0, 10, Options(marks=Marks.CONSTANT))
