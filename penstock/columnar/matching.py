@@ -26,14 +26,11 @@ def sort_run(hashes: UInt64s, ts: Int64s) -> Int64s:
     return order
 
 
-@njit(cache=True)
-def _saturating(value: Any, shift: Any) -> Any:
-    result = value + shift
-    if shift > 0 and result < value:
-        return _GREATEST
-    if shift < 0 and result > value:
-        return _LEAST
-    return result
+def shifted(ts: Int64s, distance: int) -> Int64s:
+    """`ts + distance`, staying within 64 bits: windows may be infinite."""
+    if distance >= 0:
+        return np.where(ts > _GREATEST - distance, _GREATEST, ts + np.int64(min(distance, int(_GREATEST))))
+    return np.where(ts < _LEAST - distance, _LEAST, ts + np.int64(distance))
 
 
 @njit(cache=True)
@@ -50,8 +47,8 @@ def _first(hashes: Any, ts: Any, start: Any, h: Any, t: Any) -> Any:
 
 
 @njit(cache=True)
-def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, ts: Any, order: Any, older: Any, newer: Any) -> Any:
-    """Pairs (run row, probe row) of equal hash with -older ≤ run ts - probe ts ≤ newer.
+def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, order: Any) -> Any:
+    """Pairs (run row, probe row) of equal hash with low ≤ run ts ≤ high, the bounds being the probe row's.
 
     `order` visits the probe rows by hash, so that the search only moves forward. Returns two index arrays.
     """
@@ -70,9 +67,8 @@ def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, ts: Any, order: Any, o
             break
         if run_hashes[start] != h:
             continue
-        j = _first(run_hashes, run_ts, start, h, _saturating(ts[i], -older))
-        limit = _saturating(ts[i], newer)
-        while j < len(run_hashes) and run_hashes[j] == h and run_ts[j] <= limit:
+        j = _first(run_hashes, run_ts, start, h, low[i])
+        while j < len(run_hashes) and run_hashes[j] == h and run_ts[j] <= high[i]:
             if found == capacity:
                 capacity *= 2
                 left = _grown(left, capacity)

@@ -19,13 +19,14 @@ from penstock.kernel.contracts import State
 from penstock.kernel.frontiers import Frontiers
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.metadata.alignment import Alignment
-from penstock.metadata.closed_set import ClosedSet
+from penstock.metadata.announcements import Announcements
 from penstock.metadata.derivation import UniqueAttribute
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.elements import FOREVER, NEVER, Element, Heartbeat, Quarantined
 from penstock.model.patterns import Pattern, between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ class Ingress:
     def __init__(self, spec: EntrySpec) -> None:
         self.spec = spec
         self.frontiers = Frontiers(spec.disorder)
-        self.alignment = Alignment()
-        self.closed: dict[str, ClosedSet] = {}
+        self.schema = Schema.from_arrow(spec.schema)
+        self.alignment = Alignment(schema=self.schema)
+        self.closed = Announcements(self.schema)
         self.clustered: dict[str, dict[int, Any]] = {}
         self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
 
@@ -107,7 +109,8 @@ class Ingress:
             f"by more than the declared disorder bound {self.spec.disorder}"
         )
         if self.spec.on_late is RowPolicy.ERROR:
-            raise LateRows(f"{text}; declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE", f"stream '{self.spec.stream}'")
+            advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"
+            raise LateRows(f"{text}; {advice}", f"stream '{self.spec.stream}'")
         return Quarantined(batch, "late", text, self.spec.stream)
 
     def _in_time(self, batch: Batch, partition: int, refused: list[Quarantined]) -> Batch:
@@ -133,9 +136,8 @@ class Ingress:
         """Refuse rows that match a punctuation of an earlier micro-batch, or repeat a unique value."""
         usable: list[Batch] = []
         for batch in batches:
-            wrong = np.zeros(batch.num_rows, np.bool_)
-            for name, closed in self.closed.items():
-                wrong |= closed.contains_array(batch.column(name))
+            columns = dict(zip(batch.schema.names, batch.rows.columns, strict=True))
+            wrong = self.closed.mask(columns, batch.num_rows)
             for constraint in self.spec.constraints:
                 if constraint.kind is ConstraintKind.UNIQUE:
                     wrong |= _repeats(batch, constraint.column)
@@ -164,13 +166,7 @@ class Ingress:
         if mark.is_empty:
             self.totals["useless_punctuations"] += 1
             return False
-        restricted = list(mark.restricted)
-        if len(restricted) != 1:
-            return True
-        name = restricted[0]
-        if name not in self.closed:
-            self.closed[name] = ClosedSet(name)
-        if not self.closed[name].add(mark):
+        if not self.closed.add(mark):
             self.totals["useless_punctuations"] += 1
             return False
         return True
@@ -209,7 +205,7 @@ class Ingress:
             {
                 "frontiers": self.frontiers.snapshot(),
                 "alignment": self.alignment.to_json(),
-                "closed": {name: closed.to_json() for name, closed in self.closed.items()},
+                "closed": self.closed.to_json(),
                 "clustered": {name: list(known.items()) for name, known in self.clustered.items()},
                 "totals": dict(self.totals),
             }
@@ -218,8 +214,8 @@ class Ingress:
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
         self.frontiers.restore(meta["frontiers"])
-        self.alignment = Alignment.from_json(meta["alignment"])
-        self.closed = {name: ClosedSet.from_json(coded) for name, coded in meta["closed"].items()}
+        self.alignment = Alignment.from_json(meta["alignment"], self.schema)
+        self.closed = Announcements.from_json(meta["closed"], self.schema)
         self.clustered = {name: {int(key): value for key, value in known} for name, known in meta["clustered"].items()}
         self.totals = dict(meta["totals"])
 
@@ -233,7 +229,7 @@ def _merged(batches: Sequence[Batch]) -> list[Batch]:
 def _repeats(batch: Batch, column: str) -> npt.NDArray[np.bool_]:
     """Rows whose value already stands in an earlier row of the batch."""
     order = np.argsort(batch.pos, kind="stable")
-    codes, first, _ = group_codes([batch.column(column).take(pa.array(order))])
+    _, first, _ = group_codes([batch.column(column).take(pa.array(order))])
     repeated = np.ones(batch.num_rows, np.bool_)
     repeated[order[first]] = False
     return repeated

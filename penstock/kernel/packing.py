@@ -32,30 +32,29 @@ TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position",
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the rows of one stream enter one fragment.
+    """How the rows of one stream enter one stage.
 
     Parameters
     ----------
-    names
-        Column names of the entry by column name of the stream: columns not needed are missing.
+    columns
+        Columns of the entry.
+    kept
+        (stream column, entry column) for every column that is handed on unchanged: only of these can punctuations speak.
     keys
-        Entry columns whose hash chooses the shard; none: everything goes to the first shard.
+        Entry columns whose hash chooses the shard. None of them: everything goes to the first shard. None: rows go by
+        source partition, for operators that do not care.
     """
 
     entry: str
     stream: StreamDeclaration
-    names: tuple[tuple[str, str], ...]
-    keys: tuple[str, ...]
+    columns: pa.Schema
+    kept: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...] | None
     shards: int
 
     @property
     def schema(self) -> Schema:
-        """Columns of the entry."""
-        fields = [self.stream.schema[old] for old, _ in self.names]
-        return Schema.from_arrow(
-            pa.schema([pa.field(new, item.type) for (_, new), item in zip(self.names, fields, strict=True)]),
-            f"stream '{self.stream.name}'",
-        )
+        return Schema.from_arrow(self.columns, f"stream '{self.stream.name}'")
 
 
 def pack(rows: pa.RecordBatch, route: Route, base: int, sequence: int = 0) -> Iterator[tuple[int, Packet]]:
@@ -96,9 +95,9 @@ def _pack_partition(rows: pa.RecordBatch, route: Route, partition: int, base: in
     filtered = int((~kept & ~late).sum())
     refused = batch.filter(late) if late.any() else None
     usable = batch.filter(kept & ~late)
-    shares = _by_shard(usable, route)
-    routed = _route_marks([*marks, *derived], route)
     home = partition % route.shards
+    shares = by_shard(usable, route.keys, route.shards, home)
+    routed = _route_marks([*marks, *derived], route)
     for shard in range(route.shards):
         yield shard, Packet(
             route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
@@ -127,7 +126,7 @@ def _sound(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], dict[str, npt.N
 
 
 def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route) -> Batch:
-    columns = pa.RecordBatch.from_arrays([rows.column(new) for _, new in route.names], schema=route.schema.arrow)
+    columns = pa.RecordBatch.from_arrays([rows.column(name) for name in route.columns.names], schema=route.columns)
     if good.all():
         return Batch(columns, int64s(rows.column(TIME)), positions)
     ts = int64s(pc.fill_null(rows.column(TIME), 0))
@@ -160,18 +159,19 @@ def _refused(
         yield home, Packet(route.entry, PacketKind.BAD, partition, sequence, batch, reason="bad-punctuation")
 
 
-def _by_shard(batch: Batch, route: Route) -> dict[int, Batch]:
+def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int) -> dict[int, Batch]:
+    """Rows of each shard that gets any; their order is kept."""
     if not batch.num_rows:
         return {}
-    if route.shards == 1 or not route.keys:
-        return {0: batch}
-    shards = shard_of([batch.column(key) for key in route.keys], batch.num_rows, route.shards)
-    order = np.argsort(shards, kind="stable")
+    if shards == 1 or not keys:
+        return {0 if keys is not None else home: batch}
+    numbers = shard_of([batch.column(key) for key in keys], batch.num_rows, shards)
+    order = np.argsort(numbers, kind="stable")
     ordered = batch.take(order)
-    bounds = np.searchsorted(shards[order], np.arange(route.shards + 1))
+    bounds = np.searchsorted(numbers[order], np.arange(shards + 1)).tolist()
     return {
-        shard: ordered.slice(int(bounds[shard]), int(bounds[shard + 1] - bounds[shard]))
-        for shard in range(route.shards)
+        shard: ordered.slice(bounds[shard], bounds[shard + 1] - bounds[shard])
+        for shard in range(shards)
         if bounds[shard + 1] > bounds[shard]
     }
 
@@ -214,14 +214,15 @@ def read_mark(text: str, route: Route, position: int) -> Punctuation | None:
     """A punctuation from its JSON text, in the entry's names; None if it says nothing about the entry's columns."""
     stream = route.stream
     is_global = stream.punctuations is not None and stream.punctuations.is_global
-    return in_entry_names(read_punctuation(text, stream.schema, f"stream '{stream.name}', position {position}", position), route, is_global)
+    where = f"stream '{stream.name}', position {position}"
+    return in_entry_names(read_punctuation(text, stream.schema, where, position), route, is_global)
 
 
 def in_entry_names(mark: Punctuation, route: Route, is_global: bool) -> Punctuation | None:
-    projected = mark.project([old for old, _ in route.names])
+    projected = mark.project([old for old, _ in route.kept])
     if projected is None or projected.is_empty:
         return None
-    renamed = projected.rename(dict(route.names))
+    renamed = projected.rename(dict(route.kept)).extend(route.columns.names)
     return Punctuation(renamed.names, renamed.patterns, renamed.ts, mark.pos, is_global or mark.is_global)
 
 
@@ -234,14 +235,15 @@ def _route_marks(marks: Iterable[Punctuation], route: Route) -> dict[int, list[P
     return routed
 
 
-def split_mark(mark: Punctuation, keys: Sequence[str], shards: int, schema: Schema) -> Iterator[tuple[int, Punctuation]]:
-    if not keys or shards == 1:
+def split_mark(mark: Punctuation, keys: tuple[str, ...] | None, shards: int, schema: Schema) -> Iterator[tuple[int, Punctuation]]:
+    if keys == () or shards == 1:
         yield 0, mark
         return
-    if len(keys) == 1 and mark.pattern(keys[0]).values:
+    if keys is not None and len(keys) == 1 and mark.pattern(keys[0]).values:
         key = keys[0]
         values = mark.pattern(key).values
-        array = pa.array(list(values), pa.int64()) if pa.types.is_timestamp(schema[key].type) else pa.array(list(values), schema[key].type)
+        kind = schema[key].type
+        array = pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else kind)
         homes = shard_of([array], len(values), shards)
         for shard in np.unique(homes).tolist():
             mine = [value for value, home in zip(values, homes.tolist(), strict=True) if home == shard]
@@ -255,7 +257,7 @@ def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuatio
     """What declared constraints say about this task's rows; a shard adds what they say across tasks."""
     edges: dict[str, Any] = {}
     marks: list[Punctuation] = []
-    renamed = dict(route.names)
+    renamed = dict(route.kept)
     for constraint in route.stream.constraints:
         column = renamed.get(route.stream.schema[constraint.column].name)
         if column is None or not batch.num_rows or constraint.kind is ConstraintKind.UNIQUE:

@@ -37,7 +37,10 @@ def read_punctuation(text: str, schema: Schema, where: str, pos: int = 0, is_glo
     try:
         coded = json.loads(text)
     except json.JSONDecodeError as found:
-        raise InvalidPattern(f"{text!r} is not JSON ({found.msg} at character {found.pos}); write an object from attribute to pattern", where) from None
+        raise InvalidPattern(
+            f"{text!r} is not JSON ({found.msg} at character {found.pos}); write an object from attribute to pattern",
+            where,
+        ) from None
     if not isinstance(coded, Mapping):
         raise InvalidPattern(f"{text!r} is not an object; write {{attribute: pattern, …}}", where)
     patterns = dict.fromkeys(schema.names, ANY)
@@ -60,7 +63,10 @@ def _pattern(value: Any, kind: pa.DataType, where: str) -> Pattern:
         return _pattern(value["in"], kind, where)
     bounds = value.get("bounds", "[]")
     if set(value) - {"range", "bounds"} or len(value.get("range", ())) != 2 or bounds not in ("[]", "[)", "(]", "()"):
-        raise InvalidPattern(f'the pattern {json.dumps(value)} is unknown; write a value, a list, or {{"range": [low, high], "bounds": "[)"}}', where)
+        raise InvalidPattern(
+            f'the pattern {json.dumps(value)} is unknown; write a value, a list, or {{"range": [low, high], "bounds": "[)"}}',
+            where,
+        )
     low, high = (None if end is None else _value(end, kind, where) for end in value["range"])
     return between(low, high, bounds[0] == "[", bounds[1] == "]")
 
@@ -70,7 +76,9 @@ def _value(value: Any, kind: pa.DataType, where: str) -> Any:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidPattern(f"{value!r} is no timestamp; write ISO text such as 2026-01-31T12:00:00Z, or microseconds", where) from None
+            raise InvalidPattern(
+                f"{value!r} is no timestamp; write ISO text such as 2026-01-31T12:00:00Z, or microseconds", where
+            ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         return int(moment.timestamp() * 1_000_000)
     if pa.types.is_floating(kind) and isinstance(value, int) and not isinstance(value, bool):

@@ -98,9 +98,7 @@ def _join(node: WindowJoin, clock: bool) -> list[str]:
 def _group_by(node: GroupBy, clock: bool) -> list[str]:
     keys = ", ".join(node.keys) or "()"
     aggregates = ", ".join(call.name for call in node.aggregates) or "nothing"
-    more = (
-        [f"window bounds {', '.join(name for name in node.window_columns if name)}"] if any(node.window_columns) else []
-    )
+    more = [f"window bounds {', '.join(name for name in node.window_columns if name)}"] if any(node.window_columns) else []
     partial = ["emit partial"] if node.emit_partial else []
     return [f"GroupBy {keys}: {aggregates} [{window_text(node.window, clock)}]", *more, *partial, *_life(node.life)]
 

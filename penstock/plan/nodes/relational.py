@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from penstock.errors import InvalidPlan
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.nodes import Expr
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 
 
@@ -198,15 +200,14 @@ class GroupBy:
         source = self.input.schema
         fields = [source[key] for key in self.keys]
         fields += [Field(call.name, result_type(call, source)) for call in self.aggregates]
-        time = self._time_type()
-        fields += [Field(name, time) for name in self.window_columns if name]
+        fields += [Field(name, self.time_type) for name in self.window_columns if name]
         return Schema(tuple(fields), "the grouping")
 
-    def _time_type(self) -> object:
-        import pyarrow as pa
-
+    @property
+    def time_type(self) -> pa.DataType:
+        """Type of the window columns."""
         in_rows = isinstance(self.window, Framed) and self.window.in_rows
-        return pa.timestamp("us", tz="UTC") if has_clock_time(self) and not in_rows else pa.int64()
+        return TIMESTAMP if has_clock_time(self) and not in_rows else pa.int64()
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -1,0 +1,56 @@
+"""The stateless prefix of a stream: filters and select lists that Catalyst evaluates before rows cross into Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts, substitute
+from penstock.model.declarations import StreamDeclaration
+from penstock.model.schema import Schema
+from penstock.plan.nodes.relational import Node, Project, Scan, Select
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A stream, a condition over its columns, and named expressions over its columns."""
+
+    stream: StreamDeclaration
+    items: tuple[tuple[str, Expr], ...]
+    conditions: tuple[Expr, ...]
+    schema: Schema
+
+    @property
+    def condition(self) -> Expr | None:
+        return conjoin(self.conditions) if self.conditions else None
+
+    @property
+    def kept(self) -> tuple[tuple[str, str], ...]:
+        """(stream column, output column) of columns handed on unchanged; the first of several names counts."""
+        found: dict[str, str] = {}
+        for name, expr in self.items:
+            if isinstance(expr, Column):
+                found.setdefault(self.stream.schema[expr.name].name, name)
+        return tuple(found.items())
+
+    def pruned(self, needed: set[str]) -> Prefix:
+        """Only the columns somebody reads: what is not needed does not cross."""
+        items = tuple((name, expr) for name, expr in self.items if name in needed)
+        return Prefix(self.stream, items, self.conditions, self.schema.select([name for name, _ in items]))
+
+
+def prefix_of(node: Node) -> Prefix | None:
+    """The prefix that `node` is, or None if something stateful lies below."""
+    if isinstance(node, Scan):
+        names = zip(node.schema.names, node.stream.schema.names, strict=True)
+        return Prefix(node.stream, tuple((name, Column(source)) for name, source in names), (), node.schema)
+    if not isinstance(node, Select | Project):
+        return None
+    below = prefix_of(node.input)
+    if below is None:
+        return None
+    known = dict(below.items)
+    if isinstance(node, Select):
+        more = tuple(substitute(part, known) for part in conjuncts(node.condition))
+        return Prefix(below.stream, below.items, (*below.conditions, *more), below.schema)
+    items = tuple((name, substitute(expr, known)) for name, expr in node.items)
+    return Prefix(below.stream, items, below.conditions, node.schema)

@@ -1,0 +1,318 @@
+"""Cut an application into stages: operators that can share a stateful step, connected by exchanges.
+
+Every stage runs all operators of its level in every shard. An operator goes to the level of its inputs if they are already
+partitioned the way it needs, else one level further, and its inputs cross an exchange. Fewer levels are better: a stateful
+stage has a high fixed cost per micro-batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.expressions.nodes import Column
+from penstock.kernel.graph import Graph, GraphNode, Port
+from penstock.kernel.ingress import EntrySpec
+from penstock.kernel.packing import Route
+from penstock.lowering.prefix import Prefix, prefix_of
+from penstock.lowering.table import recipe_of
+from penstock.model.declarations import Constraint
+from penstock.model.schema import Schema
+from penstock.model.windows import Framed
+from penstock.plan.catalog import Catalog
+from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.relational import Node
+
+#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
+Keys = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """Rows of a declared stream entering a stage."""
+
+    route: Route
+    prefix: Prefix
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Answers of one stage that enter another: how to spread them, and which columns already decide the sending shard."""
+
+    entry: str
+    schema: Schema
+    keys: Keys
+    sent_by: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stateful step."""
+
+    level: int
+    graph: Graph
+    sources: tuple[SourceEntry, ...]
+    exchanges: Mapping[str, Exchange]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole application, ready for a host. `outputs` are the queries' schemas by name."""
+
+    stages: tuple[Stage, ...]
+    outputs: Mapping[str, Schema]
+    shards: int
+    #: Where each plan node runs, for explain: (level, node id, keys its inputs are partitioned by).
+    placements: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256("|".join(stage.graph.fingerprint for stage in self.stages).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An operator's output: where it comes out and how it is partitioned."""
+
+    level: int
+    port: Port
+    schema: Schema
+    partitionings: tuple[tuple[str, ...], ...]
+
+
+@dataclass
+class _Level:
+    nodes: list[GraphNode] = field(default_factory=list)
+    entries: dict[str, EntrySpec] = field(default_factory=dict)
+    sources: list[SourceEntry] = field(default_factory=list)
+    outputs: dict[str, Port] = field(default_factory=dict)
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+
+
+def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = None) -> Job:
+    """Stages for the queries of an application (all of them, or those named and what they read)."""
+    return _Builder(catalog, shards).build(queries)
+
+
+class _Builder:
+    def __init__(self, catalog: Catalog, shards: int) -> None:
+        self.catalog = catalog
+        self.shards = shards
+        self.levels: dict[int, _Level] = {}
+        self.placements: dict[str, tuple[int, str, str]] = {}
+        self._known: dict[str, _Placed | Prefix] = {}
+        self._users: dict[str, set[str]] = {}
+        self._count = 0
+        self._query = ""
+        self._needed: set[str] | None = None
+
+    def build(self, wanted: Iterable[str] | None) -> Job:
+        outputs: dict[str, Schema] = {}
+        names = None if wanted is None else {name.lower() for name in wanted}
+        for query in self.catalog.in_order():
+            if names is not None and query.name.lower() not in names:
+                continue
+            self._query = query.name
+            placed = self._placed(self._below(query.plan))
+            self._level(placed.level).outputs[query.name] = placed.port
+            outputs[query.name] = query.plan.schema
+        stages = tuple(self._stage(number) for number in sorted(self.levels))
+        return Job(stages, outputs, self.shards, self.placements)
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _below(self, node: Node) -> _Placed | Prefix:
+        """What `node` is: a prefix that can still go anywhere, or a placed operator. Equal nodes are built once."""
+        key = repr(node)
+        if key not in self._known:
+            self._known[key] = self._build(node)
+        found = self._known[key]
+        if isinstance(found, _Placed):
+            self._mark_users(found)
+        return found
+
+    def _mark_users(self, placed: _Placed) -> None:
+        """The running query also uses everything below a shared operator."""
+        waiting = [placed.port[0]]
+        by_id = {node.id: node for level in self.levels.values() for node in level.nodes}
+        while waiting:
+            name = waiting.pop()
+            if name in by_id and self._query not in self._users[name]:
+                self._users[name].add(self._query)
+                waiting += [source for source, _ in by_id[name].sources]
+
+    def _build(self, node: Node) -> _Placed | Prefix:
+        prefix = prefix_of(node)
+        if prefix is not None:
+            return prefix
+        if isinstance(node, nodes.Reference):
+            return self._reference(node)
+        inputs = [self._below(part) for part in node.inputs]
+        wanted = _wanted(node, inputs)
+        level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
+        sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
+        partitionings = _partitionings(node, inputs, wanted)
+        return self._add(node, level, sources, partitionings, wanted)
+
+    def _add(
+        self, node: Node, level: int, sources: tuple[Port, ...], partitionings: tuple[tuple[str, ...], ...], wanted: list[Keys]
+    ) -> _Placed:
+        branch = node.branch if isinstance(node, nodes.Split) else ""
+        shared = self._shared_split(node, level, sources) if branch else None
+        if shared is None:
+            self._count += 1
+            shared = f"{type(node).__name__}{self._count}"
+            self._level(level).nodes.append(GraphNode(shared, recipe_of(node), sources))
+            self._users[shared] = {self._query}
+            self.placements[repr(node)] = (level, shared, _shown(wanted))
+        return _Placed(level, (shared, branch), node.schema, partitionings)
+
+    def _shared_split(self, node: Node, level: int, sources: tuple[Port, ...]) -> str | None:
+        for known in self._level(level).nodes:
+            if known.id.startswith("Split") and known.sources == sources:
+                return known.id
+        return None
+
+    def _reference(self, node: nodes.Reference) -> _Placed | Prefix:
+        query = self.catalog.queries[node.query.lower()]
+        found = self._below(query.plan)
+        if not node.alias:
+            return found
+        items = tuple((new, Column(old)) for new, old in zip(node.schema.names, node.output.names, strict=True))
+        return self._below(nodes.Project(query.plan, items))
+
+    # -- placing ------------------------------------------------------------------------------------------------------
+
+    def _level(self, number: int) -> _Level:
+        return self.levels.setdefault(number, _Level())
+
+    def _level_for(self, found: _Placed | Prefix, keys: Keys) -> int:
+        if isinstance(found, Prefix):
+            return 1
+        return found.level if _suits(found.partitionings, keys) else found.level + 1
+
+    def _placed(self, found: _Placed | Prefix) -> _Placed:
+        """A query that is all prefix still needs a stage to pass through."""
+        if isinstance(found, _Placed):
+            return found
+        names = found.schema.names
+        everything = nodes.Project(nodes.Scan(found.stream), tuple((name, expr) for name, expr in found.items))
+        port = self._at(found, None, 1)
+        passing = nodes.Project(everything, tuple((name, Column(name)) for name in names))
+        return self._add(passing, 1, (port,), (), [None])
+
+    def _at(self, found: _Placed | Prefix, keys: Keys, level: int) -> Port:
+        """The port where `found` is available at `level`, partitioned by `keys`."""
+        if isinstance(found, Prefix):
+            return self._source(found, keys, level), ""
+        if found.level == level and _suits(found.partitionings, keys):
+            return found.port
+        return self._exchange(found, keys, level), ""
+
+    def _source(self, prefix: Prefix, keys: Keys, level: int) -> str:
+        for known in self._level(level).sources:
+            if known.prefix == prefix and known.route.keys == keys:
+                return known.route.entry
+        stream = prefix.stream
+        name = f"{stream.name}@{level}.{len(self._level(level).entries)}"
+        route = Route(name, stream, prefix.schema.arrow, prefix.kept, keys, self.shards)
+        renamed = dict(prefix.kept)
+        constraints = tuple(
+            Constraint(item.kind, renamed[stream.schema[item.column].name])
+            for item in stream.constraints
+            if stream.schema[item.column].name in renamed
+        )
+        self._level(level).sources.append(SourceEntry(route, prefix))
+        self._level(level).entries[name] = EntrySpec(
+            name, stream.name, prefix.schema.arrow, stream.disorder, constraints, stream.on_late, stream.on_bad, stream.on_violation
+        )
+        return name
+
+    def _exchange(self, found: _Placed, keys: Keys, level: int) -> str:
+        name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
+        if name not in self._level(level).entries:
+            self._level(level).entries[name] = EntrySpec(name, found.port[0], found.schema.arrow)
+            sender = self._level(found.level)
+            sender.outputs[f"->{name}"] = found.port
+            sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.partitionings)
+        return name
+
+    def _stage(self, number: int) -> Stage:
+        level = self.levels[number]
+        finished = tuple(GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id])) for node in level.nodes)
+        graph = Graph(finished, tuple(level.entries.values()), dict(level.outputs), _fingerprint(finished, level, self.shards))
+        return Stage(number, graph, tuple(level.sources), dict(level.exchanges))
+
+
+def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) -> str:
+    parts = [f"{node.id}{node.sources}{node.make}" for node in finished]
+    parts += [f"{entry.name}{entry.schema}" for entry in level.entries.values()]
+    parts += [str(shards), str(sorted(level.outputs))]
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
+
+
+# -- partitioning ----------------------------------------------------------------------------------------------------
+
+
+def _suits(partitionings: tuple[tuple[str, ...], ...], keys: Keys) -> bool:
+    return keys is None or keys in partitionings
+
+
+def _known(found: _Placed | Prefix) -> tuple[tuple[str, ...], ...]:
+    return found.partitionings if isinstance(found, _Placed) else ()
+
+
+def _wanted(node: Node, inputs: list[_Placed | Prefix]) -> list[Keys]:
+    """How each input must be partitioned; an existing partitioning that suffices is kept."""
+    if isinstance(node, nodes.WindowJoin):
+        return _join_keys(node, inputs)
+    if isinstance(node, nodes.GroupBy | nodes.Distinct):
+        columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
+        return [_enough(_spread(node.window, columns), inputs[0])]
+    return [None for _ in inputs]
+
+
+def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
+    if isinstance(window, Framed) and (window.in_rows or window.partition_by):
+        return window.partition_by if set(window.partition_by) <= set(columns) else ()
+    return columns
+
+
+def _enough(columns: tuple[str, ...], found: _Placed | Prefix) -> tuple[str, ...]:
+    for known in _known(found):
+        if set(known) <= set(columns):
+            return known
+    return columns
+
+
+def _join_keys(node: nodes.WindowJoin, inputs: list[_Placed | Prefix]) -> list[Keys]:
+    for keys, found in zip(node.keys, inputs, strict=True):
+        for known in _known(found):
+            if set(known) <= set(keys):
+                positions = [keys.index(name) for name in known]
+                return [tuple(mine[position] for position in positions) for mine in node.keys]
+    return list(node.keys)
+
+
+def _partitionings(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> tuple[tuple[str, ...], ...]:
+    """How the output is partitioned, in output names."""
+    if isinstance(node, nodes.WindowJoin):
+        return tuple(keys for keys in wanted if keys is not None)
+    if isinstance(node, nodes.GroupBy | nodes.Distinct):
+        return tuple(keys for keys in wanted if keys is not None)
+    if isinstance(node, nodes.Project):
+        kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
+        known = _known(inputs[0])
+        return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
+    if isinstance(node, nodes.Union):
+        return ()
+    return _known(inputs[0]) if inputs else ()
+
+
+def _shown(wanted: list[Keys]) -> str:
+    known = [keys for keys in wanted if keys is not None]
+    if not known:
+        return "any"
+    return "one shard" if known[0] == () else ", ".join(known[0])

@@ -1,0 +1,76 @@
+"""Which operator runs which node: the single place that knows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from penstock.errors import Defect
+from penstock.kernel.contracts import Operator
+from penstock.operators.distinct import Distinct
+from penstock.operators.group_by.operator import GroupBy
+from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.project import Project
+from penstock.operators.select import GroupFilter, Select
+from penstock.operators.split import Split
+from penstock.operators.union import Union
+from penstock.plan.nodes import relational as nodes
+
+Recipe = Callable[[], Operator]
+
+
+def _select(node: nodes.Select) -> Recipe:
+    return partial(Select, node.input.schema.arrow, node.condition)
+
+
+def _group_filter(node: nodes.GroupFilter) -> Recipe:
+    return partial(GroupFilter, node.input.schema.arrow, node.condition)
+
+
+def _project(node: nodes.Project) -> Recipe:
+    return partial(Project, node.input.schema.arrow, node.items, node.schema.arrow)
+
+
+def _union(node: nodes.Union) -> Recipe:
+    return partial(Union, len(node.parts), node.schema.arrow)
+
+
+def _split(node: nodes.Split) -> Recipe:
+    return partial(Split, node.input.schema.arrow, node.branches, node.default)
+
+
+def _distinct(node: nodes.Distinct) -> Recipe:
+    return partial(Distinct, node.input.schema.arrow, node.window, node.life)
+
+
+def _window_join(node: nodes.WindowJoin) -> Recipe:
+    schemas = tuple(part.schema.arrow for part in node.parts)
+    return partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+
+
+def _group_by(node: nodes.GroupBy) -> Recipe:
+    return partial(
+        GroupBy, node.input.schema.arrow, node.keys, node.aggregates, node.window, node.life,
+        emit_partial=node.emit_partial, window_columns=node.window_columns, time_type=node.time_type,
+    )  # fmt: skip
+
+
+LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
+    nodes.Select: _select,
+    nodes.GroupFilter: _group_filter,
+    nodes.Project: _project,
+    nodes.Union: _union,
+    nodes.Split: _split,
+    nodes.Distinct: _distinct,
+    nodes.WindowJoin: _window_join,
+    nodes.GroupBy: _group_by,
+}
+
+
+def recipe_of(node: nodes.Node) -> Recipe:
+    """How to make the operator that runs `node`."""
+    try:
+        return LOWERINGS[type(node)](node)
+    except KeyError:
+        raise Defect(f"no operator is listed for the node {type(node).__name__}") from None

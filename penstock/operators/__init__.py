@@ -1,0 +1,1 @@
+"""Stream operators: one file or folder each, named like its plan node."""

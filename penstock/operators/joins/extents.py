@@ -1,0 +1,105 @@
+"""Window arithmetic of joins: which times can a partner have, and how long is a row needed.
+
+`Sliding` and `Unbounded` inputs follow the order-insensitive definition: rows t_1 … t_n join if for every k the newest of
+them is at most W_k newer than t_k. `Framed` inputs join window by window: rows join if some window number contains all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from penstock.columnar.matching import shifted
+from penstock.model.batch import Int64s
+from penstock.model.elements import FOREVER
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+
+
+class Extents(Protocol):
+    """Time conditions between the inputs of one join."""
+
+    def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
+        """Least and greatest time a row of input `other` may have, given the times of the rows already combined."""
+        ...
+
+    def useful_until(self, port: int, ts: Int64s) -> Int64s:
+        """Greatest time a partner of another input can have."""
+        ...
+
+    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
+        """First window and number of windows of each combination; None where a combination counts once."""
+        ...
+
+
+def extents_of(windows: Sequence[Window], life: Lifespan) -> Extents:
+    framed = [window for window in windows if isinstance(window, Framed)]
+    return FramedExtents(tuple(framed), life) if framed else SlidingExtents(tuple(_length(window) for window in windows))
+
+
+def _length(window: Window) -> int:
+    assert isinstance(window, Sliding | Unbounded)
+    return window.size if isinstance(window, Sliding) else FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingExtents:
+    """Each row has its own window: W_k per input, infinite allowed; the boundary belongs to the window."""
+
+    lengths: tuple[int, ...]
+
+    def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
+        newest = np.maximum.reduce(list(bound.values()))
+        limits = [shifted(ts, self.lengths[port]) for port, ts in bound.items()]
+        return shifted(newest, -self.lengths[other]), np.minimum.reduce(limits)
+
+    def useful_until(self, port: int, ts: Int64s) -> Int64s:
+        return shifted(ts, self.lengths[port])
+
+    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FramedExtents:
+    """Window k of one input joins window k of the others; a pair counts once in each window both are in."""
+
+    windows: tuple[Framed, ...]
+    life: Lifespan
+
+    def _numbers(self, port: int, ts: Int64s) -> tuple[Int64s, Int64s]:
+        first, last = self.windows[port].windows_of(ts - self.life.begin)
+        if self.life.end != FOREVER:
+            complete = min(window.closed_before(self.life.end - self.life.begin) for window in self.windows)
+            last = np.minimum(last, complete - 1)
+        return first, last
+
+    def _common(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s]:
+        numbers = [self._numbers(port, ts) for port, ts in bound.items()]
+        return np.maximum.reduce([first for first, _ in numbers]), np.minimum.reduce([last for _, last in numbers])
+
+    def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
+        first, last = self._common(bound)
+        low = self.life.begin + first * self.windows[other].move_start
+        high = self._end(other, last) - 1
+        return np.where(first <= last, low, FOREVER), np.where(first <= last, high, -FOREVER)
+
+    def _end(self, port: int, number: Int64s) -> Int64s:
+        """End of a window, at most FOREVER: landmark windows have numbers without end."""
+        window = self.windows[port]
+        if not window.move_end:
+            return np.full_like(number, self.life.begin + window.size)
+        limit = (FOREVER - self.life.begin - window.size) // window.move_end
+        safe = self.life.begin + window.size + np.minimum(number, limit) * window.move_end
+        return np.where(number > limit, FOREVER, safe)
+
+    def useful_until(self, port: int, ts: Int64s) -> Int64s:
+        first, last = self._numbers(port, ts)
+        ends = np.maximum.reduce([self._end(other, last) for other in range(len(self.windows)) if other != port])
+        return np.where(first <= last, np.where(ends == FOREVER, FOREVER, ends - 1), -FOREVER)
+
+    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
+        first, last = self._common(bound)
+        return first, np.maximum(last - first + 1, 0)

@@ -1,0 +1,123 @@
+"""Which punctuations may leave a join, and when.
+
+A punctuation of input i may leave when no stored row of input i matches it: every later result needs a row of input i, and
+none that matches is stored or will come. In the output all key columns are equal, so a punctuation on the key is stated
+once for each of them; a value leaves once, whichever input announced it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.hashing import UInt64s, hash_columns
+from penstock.metadata.announcements import Announcements
+from penstock.model.patterns import ANY, one_of
+from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
+from penstock.operators.joins.sides import Side
+
+
+class Propagation:
+    """Punctuations that wait in one join, per input.
+
+    Lists of single key values are kept value by value, because each may leave alone; all else waits as a whole.
+    """
+
+    def __init__(self, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
+        self.schemas = tuple(schemas)
+        self.keys = tuple(keys)
+        self.output = output
+        self._values: list[list[Any]] = [[] for _ in keys]
+        self._hashes: list[UInt64s] = [np.empty(0, np.uint64) for _ in keys]
+        self._whole: list[list[Punctuation]] = [[] for _ in keys]
+        self._key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
+        #: Keys no result will ever have again, in the names of the first input.
+        self.finished = Announcements(self._key_schema)
+
+    def wait(self, port: int, mark: Punctuation) -> None:
+        name = self.keys[port][0]
+        pattern = mark.pattern(name)
+        if len(self.keys[port]) == 1 and list(mark.restricted) == [name] and pattern.values and None not in pattern.values:
+            values = list(pattern.values)
+            self._values[port] += values
+            self._hashes[port] = np.concatenate([self._hashes[port], self._hash(port, values)])
+        else:
+            self._whole[port].append(mark)
+
+    def _hash(self, port: int, values: Sequence[Any]) -> UInt64s:
+        kind = self.schemas[port].field(self.keys[port][0]).type
+        kind = pa.int64() if pa.types.is_timestamp(kind) else kind
+        return hash_columns([pa.array(values, kind)], len(values))
+
+    def release(self, port: int, side: Side) -> list[Punctuation]:
+        """Punctuations of this input that no stored row holds back any more, in output names."""
+        released: list[Punctuation] = []
+        if len(self._hashes[port]):
+            free = ~np.isin(self._hashes[port], side.live_hashes())
+            if free.any():
+                released += self._values_out(port, free)
+        if self._whole[port]:
+            free_marks = [mark for mark in self._whole[port] if not _held(mark, side)]
+            self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
+            released += [out for mark in free_marks for out in self._extended(port, mark)]
+        return released
+
+    def _values_out(self, port: int, free: npt.NDArray[np.bool_]) -> list[Punctuation]:
+        chosen = np.flatnonzero(free).tolist()
+        values = [self._values[port][index] for index in chosen]
+        self._values[port] = [self._values[port][index] for index in np.flatnonzero(~free).tolist()]
+        self._hashes[port] = self._hashes[port][~free]
+        return self._announce_keys(Punctuation((self.keys[0][0],), (one_of(values),)))
+
+    def _extended(self, port: int, mark: Punctuation) -> list[Punctuation]:
+        restricted = mark.restricted
+        if restricted and set(restricted) <= set(self.keys[port]):
+            names = dict(zip(self.keys[port], self.keys[0], strict=True))
+            patterns = {names[name]: pattern for name, pattern in restricted.items()}
+            return self._announce_keys(Punctuation(self.keys[0], tuple(patterns.get(name, ANY) for name in self.keys[0])))
+        return [self._stated({name: pattern for name, pattern in restricted.items()})]
+
+    def _announce_keys(self, mark: Punctuation) -> list[Punctuation]:
+        fresh = self.finished.beyond(mark.extend(self.keys[0]))
+        if fresh is None or fresh.is_empty:
+            return []
+        self.finished.add(fresh)
+        stated = []
+        for keys in self.keys:
+            names = dict(zip(self.keys[0], keys, strict=True))
+            stated.append(self._stated({names[name]: pattern for name, pattern in fresh.restricted.items()}))
+        return stated
+
+    def _stated(self, patterns: Mapping[str, Any]) -> Punctuation:
+        names = tuple(self.output.names)
+        return Punctuation(names, tuple(patterns.get(name, ANY) for name in names))
+
+    def finished_mask(self, columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+        mask: npt.NDArray[np.bool_] = self.finished.mask(dict(zip(self.keys[0], columns, strict=True)), rows)
+        return mask
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {
+            "values": [self._packed(port) for port in range(len(self.keys))],
+            "whole": [[mark.to_json() for mark in marks] for marks in self._whole],
+            "finished": self.finished.to_json(),
+        }
+
+    def _packed(self, port: int) -> Any:
+        values = self._values[port]
+        return Punctuation((self.keys[port][0],), (one_of(values),)).to_json() if values else None
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._values = [list(Punctuation.from_json(coded).patterns[0].values) if coded else [] for coded in state["values"]]
+        self._hashes = [self._hash(port, values) if values else np.empty(0, np.uint64) for port, values in enumerate(self._values)]
+        self._whole = [[Punctuation.from_json(coded) for coded in marks] for marks in state["whole"]]
+        self.finished = Announcements.from_json(state["finished"], self._key_schema)
+
+
+def _held(mark: Punctuation, side: Side) -> bool:
+    return any(mark.matches_batch(run.batch.rows).any() for run in side)

@@ -1,0 +1,153 @@
+"""The rows of one join input: immutable runs sorted by (key hash, time), merged by size, dropped when useless.
+
+A run is one state segment. Its index is its own order, so nothing but the rows is stored; hashes are computed again when a
+shard is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.hashing import UInt64s, hash_columns
+from penstock.columnar.matching import sort_run
+from penstock.kernel.contracts import State
+from penstock.model.batch import Batch, Int64s
+
+#: More runs than this are merged: probing costs one search per run and row.
+MAX_RUNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Sorted rows with the arrays a probe needs."""
+
+    id: str
+    batch: Batch
+    hashes: UInt64s
+    keys: tuple[pa.Array, ...]
+    useful_until: Int64s
+    last_use: int
+
+    @property
+    def num_rows(self) -> int:
+        return self.batch.num_rows
+
+
+class Side:
+    """Stored rows of one input."""
+
+    def __init__(self, name: str, keys: Sequence[str], useful_until: Callable[[Int64s], Int64s]) -> None:
+        self.name = name
+        self.keys = tuple(keys)
+        self._useful_until = useful_until
+        self._runs: list[Run] = []
+        self._next = 0
+        self._horizon = -(2**63)
+        self.expired = 0
+        self.purged = 0
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    @property
+    def num_rows(self) -> int:
+        return sum(run.num_rows for run in self._runs)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(run.batch.rows.nbytes + 16 * run.num_rows for run in self._runs)
+
+    def live_hashes(self) -> UInt64s:
+        return np.concatenate([run.hashes for run in self._runs]) if self._runs else np.empty(0, np.uint64)
+
+    def insert(self, batch: Batch, hashes: UInt64s) -> None:
+        if not batch.num_rows:
+            return
+        order = sort_run(hashes, batch.ts)
+        self._append(batch.take(order), hashes[order])
+        self._merge_small()
+
+    def _append(self, batch: Batch, hashes: UInt64s) -> None:
+        self._runs.append(self._run(f"{self.name}{self._next}", batch, hashes))
+        self._next += 1
+
+    def _run(self, name: str, batch: Batch, hashes: UInt64s) -> Run:
+        useful = self._useful_until(batch.ts)
+        keys = tuple(batch.column(key) for key in self.keys)
+        return Run(name, batch, hashes, keys, useful, int(useful.max()))
+
+    def _merge_small(self) -> None:
+        """Keep few runs by merging the two smallest neighbours; each row is rewritten a logarithmic number of times."""
+        while len(self._runs) > MAX_RUNS:
+            sizes = [a.num_rows + b.num_rows for a, b in zip(self._runs, self._runs[1:], strict=False)]
+            at = int(np.argmin(sizes))
+            pair = self._runs[at : at + 2]
+            del self._runs[at : at + 2]
+            batch = Batch.concat([run.batch for run in pair])
+            hashes = np.concatenate([run.hashes for run in pair])
+            useful = np.concatenate([run.useful_until for run in pair]) >= self._horizon
+            self._rewrite(at, batch, hashes, useful)
+
+    def _rewrite(self, at: int, batch: Batch, hashes: UInt64s, keep: npt.NDArray[np.bool_]) -> None:
+        chosen = np.flatnonzero(keep)
+        order = chosen[sort_run(hashes[chosen], batch.ts[chosen])]
+        self.expired += batch.num_rows - len(chosen)
+        if len(order):
+            self._append(batch.take(order), hashes[order])
+            self._runs.insert(at, self._runs.pop())
+
+    def expire(self, horizon: int) -> bool:
+        """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when half is useless."""
+        if horizon <= self._horizon:
+            return False
+        self._horizon = horizon
+        before = self.expired
+        for at in reversed(range(len(self._runs))):
+            run = self._runs[at]
+            if run.last_use < horizon:
+                self.expired += run.num_rows
+                del self._runs[at]
+                continue
+            keep = run.useful_until >= horizon
+            if np.count_nonzero(keep) * 2 < run.num_rows:
+                del self._runs[at]
+                self._rewrite(at, run.batch, run.hashes, keep)
+        return self.expired > before
+
+    def purge(self, useless: Callable[[Sequence[pa.Array]], npt.NDArray[np.bool_]]) -> bool:
+        """Drop rows whose key the predicate names; runs that lose rows are written anew."""
+        before = self.purged
+        for at in reversed(range(len(self._runs))):
+            run = self._runs[at]
+            gone = useless(run.keys)
+            count = int(np.count_nonzero(gone))
+            if not count:
+                continue
+            self.purged += count
+            del self._runs[at]
+            if count < run.num_rows:
+                chosen = np.flatnonzero(~gone)
+                self._append(run.batch.take(chosen), run.hashes[chosen])
+                self._runs.insert(at, self._runs.pop())
+        return self.purged > before
+
+    def snapshot(self) -> State:
+        meta = {"next": self._next, "horizon": self._horizon, "expired": self.expired, "purged": self.purged}
+        meta["runs"] = [run.id for run in self._runs]
+        return State(meta, {run.id: run.batch.stored() for run in self._runs})
+
+    def restore(self, state: State) -> None:
+        meta: Mapping[str, Any] = state.meta
+        self._next, self._horizon = meta["next"], meta["horizon"]
+        self.expired, self.purged = meta["expired"], meta["purged"]
+        self._runs = []
+        for name in meta["runs"]:
+            batch = Batch.restored(state.segments[name])
+            hashes = hash_columns([batch.column(key) for key in self.keys], batch.num_rows)
+            self._runs.append(self._run(name, batch, hashes))

@@ -1,0 +1,1 @@
+"""Quality of service: which work first (scheduling), what to leave out, how much fits."""

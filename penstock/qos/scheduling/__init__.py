@@ -1,0 +1,1 @@
+"""Scheduling strategies: one per file, listed in `table`."""

@@ -1,0 +1,1 @@
+"""The in-process host: exact, deterministic, without a JVM."""

@@ -1,0 +1,155 @@
+"""Run a job in this process: every stage and shard in turn, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.expressions.evaluate import evaluate, mask
+from penstock.kernel.contracts import State
+from penstock.kernel.executor import Kernel
+from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, pack
+from penstock.lowering.prefix import Prefix
+from penstock.lowering.stages import Job, Stage
+from penstock.model.batch import Batch
+from penstock.model.elements import Control, Quarantined
+from penstock.qos.scheduling.table import make_policy
+from penstock.runners.shard import step
+
+
+@dataclass(slots=True)
+class Collected:
+    """Answers per query and refused rows, in the order they came."""
+
+    answers: dict[str, list[Batch]] = field(default_factory=dict)
+    refused: list[Quarantined] = field(default_factory=list)
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Answers as plain values, for tests and small results."""
+        return [row for batch in self.answers.get(query, []) for row in batch.rows.to_pylist()]
+
+    def timed(self, query: str) -> list[tuple[int, dict[str, Any]]]:
+        return [
+            pair for batch in self.answers.get(query, []) for pair in zip(batch.ts.tolist(), batch.rows.to_pylist(), strict=True)
+        ]
+
+
+class LocalRunner:
+    """The simplest host.
+
+    Parameters
+    ----------
+    encode
+        Send every packet through its wire form, as a real exchange would.
+    clock
+        Nanoseconds for reports; a virtual clock makes them exact.
+    """
+
+    def __init__(self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] | None = None) -> None:
+        self.job = job
+        self.encode = encode
+        self.collected = Collected({name: [] for name in job.outputs})
+        self._policy = policy
+        self._clock = clock
+        self._epoch = 0
+        self._positions: dict[str, int] = {}
+        self.kernels = {(stage.level, shard): self._kernel(stage) for stage in job.stages for shard in range(job.shards)}
+
+    def _kernel(self, stage: Stage) -> Kernel:
+        policy = make_policy(self._policy)
+        return Kernel(stage.graph, policy, self._clock) if self._clock else Kernel(stage.graph, policy)
+
+    def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
+        """One micro-batch: rows by stream name (several record batches: several packing tasks)."""
+        packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
+        for stage in self.job.stages:
+            for source in stage.sources:
+                given = inputs.get(source.prefix.stream.name, ())
+                tasks = [given] if isinstance(given, pa.RecordBatch) else list(given)
+                packets[stage.level] += self._packed(source.route, source.prefix, tasks)
+        decided = [(shard, self._control(number, item)) for number, item in enumerate(controls) for shard in range(self.job.shards)]
+        self._advance_positions(inputs)
+        carried = decided
+        for stage in self.job.stages:
+            carried = self._stage(stage, [*packets[stage.level], *carried])
+        self._epoch += 1
+
+    def end(self) -> None:
+        """All streams have ended: close what can be closed."""
+        self.run({}, [Control(self._epoch, "end")])
+
+    def _control(self, number: int, item: Control) -> Packet:
+        return Packet("", PacketKind.CONTROL, sequence=number, control=item)
+
+    def _packed(self, route: Any, prefix: Prefix, tasks: list[pa.RecordBatch]) -> list[tuple[int, Packet]]:
+        base = self._positions.get(prefix.stream.name, 0)
+        found: list[tuple[int, Packet]] = []
+        for number, rows in enumerate(tasks):
+            found += pack(apply_prefix(prefix, rows), route, base, number)
+            base += rows.num_rows
+        return found
+
+    def _advance_positions(self, inputs: Mapping[str, Any]) -> None:
+        for name, given in inputs.items():
+            tasks = [given] if isinstance(given, pa.RecordBatch) else list(given)
+            self._positions[name] = self._positions.get(name, 0) + sum(rows.num_rows for rows in tasks)
+
+    def _stage(self, stage: Stage, arriving: list[tuple[int, Packet]]) -> list[tuple[int, Packet]]:
+        leaving: list[tuple[int, Packet]] = []
+        for shard in range(self.job.shards):
+            mine = [self._wire(packet) for target, packet in arriving if target == shard]
+            result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine)
+            leaving += result.forward
+            self.collected.refused += result.refused
+            for name, batch in result.answers:
+                self.collected.answers[name].append(batch)
+        return leaving
+
+    def _wire(self, packet: Packet) -> Packet:
+        return Packet.decode(*packet.encode()) if self.encode else packet
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[tuple[int, int], State]:
+        return {place: kernel.snapshot() for place, kernel in self.kernels.items()}
+
+    def restore(self, states: Mapping[tuple[int, int], State]) -> None:
+        """New kernels with the given states, as after a crash; results collected so far stay."""
+        stages = {stage.level: stage for stage in self.job.stages}
+        for place, state in states.items():
+            self.kernels[place] = self._kernel(stages[place[0]])
+            self.kernels[place].restore(state)
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """Counters per operator, summed over shards."""
+        total: dict[str, dict[str, int]] = {}
+        for kernel in self.kernels.values():
+            found = kernel.report()
+            for name, counters in (*found["operators"].items(), *found["entries"].items()):
+                mine = total.setdefault(name, {})
+                for counter, value in counters.items():
+                    mine[counter] = value if counter == "frontier" else mine.get(counter, 0) + value
+        return total
+
+
+def apply_prefix(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """What Catalyst does in production: the select list, and system columns for packing."""
+    stream = prefix.stream
+    columns = {name: evaluate(expr, rows) for name, expr in prefix.items}
+    arrays = [columns[item.name].cast(item.type) for item in prefix.schema]
+    names = list(prefix.schema.names)
+    time = rows.column(stream.schema.index(stream.timestamp))
+    system = {TIME: time.cast(pa.int64()) if not pa.types.is_timestamp(time.type) else time.view(pa.int64())}
+    if prefix.condition is not None:
+        system[KEEP] = pa.array(mask(prefix.condition, rows))
+    if stream.partition_column:
+        system[PARTITION] = rows.column(stream.schema.index(stream.partition_column)).cast(pa.int64())
+    if stream.position_column:
+        system[POSITION] = rows.column(stream.schema.index(stream.position_column)).cast(pa.int64())
+    if stream.punctuations is not None:
+        system[MARK] = rows.column(stream.schema.index(stream.punctuations.column))
+    return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*names, *system])

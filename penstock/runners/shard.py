@@ -1,0 +1,88 @@
+"""One shard's part of one stage in one micro-batch: packets in; packets for later stages, answers and refused rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.kernel.executor import Answer, Kernel
+from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packing import by_shard, split_mark
+from penstock.lowering.stages import Exchange, Stage
+from penstock.model.batch import Batch
+from penstock.model.elements import NEVER, Heartbeat, Quarantined
+from penstock.model.punctuation import Punctuation
+from penstock.qos.scheduling.table import make_policy
+
+
+@dataclass(slots=True)
+class StepResult:
+    """What leaves a shard after one micro-batch."""
+
+    #: (shard of the next stage, packet)
+    forward: list[tuple[int, Packet]] = field(default_factory=list)
+    answers: list[tuple[str, Batch]] = field(default_factory=list)
+    refused: list[Quarantined] = field(default_factory=list)
+
+
+def make_kernel(stage: Stage, policy: str) -> Kernel:
+    return Kernel(stage.graph, make_policy(policy))
+
+
+def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> StepResult:
+    """Run one micro-batch of one shard."""
+    mine: list[Packet] = []
+    result = StepResult()
+    controls: list[Packet] = []
+    for packet in packets:
+        if packet.kind is PacketKind.CONTROL:
+            controls.append(packet)
+            result.forward.append((shard, packet))
+        elif packet.entry in kernel.ingresses and packet.kind is not PacketKind.OUTPUT:
+            mine.append(packet)
+        else:
+            result.forward.append((shard, packet))
+    decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
+    kernel.feed(mine, decisions)
+    kernel.run()
+    answers, refused = kernel.take()
+    result.refused += refused
+    _leave(answers, stage, shard, shards, result)
+    return result
+
+
+def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, result: StepResult) -> None:
+    crossing: dict[str, list[Any]] = {output: [] for output in stage.exchanges}
+    for answer in answers:
+        if answer.output in crossing:
+            crossing[answer.output].append(answer.element)
+        elif isinstance(answer.element, Batch):
+            result.answers.append((answer.output, answer.element))
+    for output, elements in crossing.items():
+        result.forward += _cross(elements, stage.exchanges[output], shard, shards)
+
+
+def _cross(elements: Sequence[Any], exchange: Exchange, shard: int, shards: int) -> Iterator[tuple[int, Packet]]:
+    """Spread a derived stream: this shard is one of its source partitions, and tells every receiver how far it has come."""
+    batches = [element for element in elements if isinstance(element, Batch)]
+    frontier = max((element.ts for element in elements if isinstance(element, Heartbeat)), default=NEVER)
+    marks: dict[int, list[Punctuation]] = {}
+    for element in elements:
+        if isinstance(element, Punctuation):
+            for target, share in split_mark(_announced(element, exchange), exchange.keys, shards, exchange.schema):
+                marks.setdefault(target, []).append(share)
+    shares = by_shard(Batch.concat(batches), exchange.keys, shards, shard) if batches else {}
+    for target in range(shards):
+        yield (
+            target,
+            Packet(
+                exchange.entry, PacketKind.ROWS, shard, 0, shares.get(target), frontier=frontier, marks=tuple(marks.get(target, ()))
+            ),
+        )
+
+
+def _announced(mark: Punctuation, exchange: Exchange) -> Punctuation:
+    """A derived stream's punctuation follows all its rows, and speaks for all shards if only this one has such rows."""
+    only_here = any(keys and all(mark.pattern(name).values for name in keys) for keys in exchange.sent_by)
+    return Punctuation(mark.names, mark.patterns, mark.ts, 2**63 - 1, only_here)
