@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.metadata.intervals import IntervalSet
-from penstock.metadata.ordinals import has_ordinals, interval_pattern, ordinal, ordinals, span, value_at
-from penstock.model.masks import Mask, booleans, comparable, in_values, value_set
+from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
+from penstock.model.masks import Mask, booleans, comparable, in_value_set, value_set
 from penstock.model.patterns import ANY, Pattern, between, constant, one_of
 from penstock.model.scalars import plain
 
@@ -42,7 +42,8 @@ class _OrdinalStore:
 
     @property
     def is_everything(self) -> bool:
-        return self._intervals.is_everything
+        least, greatest = limits(self._kind)
+        return bool(self._intervals.covers(np.array([least]), np.array([greatest]))[0])
 
     @property
     def entries(self) -> int:
@@ -104,10 +105,11 @@ class _OrdinalStore:
 class _GenericStore:
     """Values of any type: constants in a hash set, ranges in a list that merges what touches."""
 
-    __slots__ = ("_constants", "_ranges")
+    __slots__ = ("_constants", "_prepared", "_ranges")
 
     def __init__(self) -> None:
         self._constants: set[Any] = set()
+        self._prepared: pa.Array | None = None
         self._ranges: list[Pattern] = []
 
     @property
@@ -119,7 +121,11 @@ class _GenericStore:
         return len(self._constants) + len(self._ranges)
 
     def add_values(self, values: tuple[Any, ...]) -> None:
-        self._constants.update(value for value in values if not self.contains(value))
+        self._constants.update(values if not self._ranges else filter(self._is_new, values))
+        self._prepared = None
+
+    def _is_new(self, value: Any) -> bool:
+        return not self.contains(value)
 
     def add_range(self, pattern: Pattern) -> None:
         apart = []
@@ -131,19 +137,23 @@ class _GenericStore:
                 pattern = whole
         self._ranges = [*apart, pattern]
         self._constants = {value for value in self._constants if not pattern.matches(value)}
+        self._prepared = None
 
     def contains(self, value: Any) -> bool:
         return value in self._constants or any(pattern.matches(value) for pattern in self._ranges)
 
     def held(self, values: tuple[Any, ...]) -> Mask:
-        return np.array([self.contains(value) for value in values])
+        known = self.contains if self._ranges else self._constants.__contains__
+        return np.fromiter(map(known, values), np.bool_, len(values))
 
     def covers_range(self, pattern: Pattern) -> bool:
         return any(pattern.issubset(old) for old in self._ranges)
 
     def mask(self, array: pa.Array) -> Mask:
         rows = comparable(array)
-        found = in_values(rows, tuple(self._constants))
+        if self._prepared is None or self._prepared.type != rows.type:
+            self._prepared = value_set(tuple(self._constants), rows.type)
+        found = in_value_set(rows, self._prepared)
         for pattern in self._ranges:
             found |= pattern.matches_array(rows)
         return found
@@ -155,6 +165,7 @@ class _GenericStore:
 
     def prune(self, known: AttributeSet) -> None:
         self._constants = {value for value in self._constants if not known.contains(value)}
+        self._prepared = None
         self._ranges = [pattern for pattern in self._ranges if not known.covers(pattern)]
 
 

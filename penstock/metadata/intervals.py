@@ -52,11 +52,6 @@ class IntervalSet:
         self._merge_gathered()
         return self._highs
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether no integer is missing."""
-        return len(self) == 1 and self._lows[0] == _LEAST and self._highs[0] == _GREATEST
-
     def add_value(self, value: int) -> None:
         """Add one integer."""
         self._gathered.add(value)

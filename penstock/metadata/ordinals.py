@@ -19,11 +19,8 @@ from penstock.model.scalars import NAN, plain
 
 Int64s = npt.NDArray[np.int64]
 
-#: Ordinals of the infinite ends of a range.
-LEAST, GREATEST = -(2**63), 2**63 - 1
-
 _FIRST_DAY = date(1970, 1, 1).toordinal()
-_ALL_BUT_SIGN = np.int64(GREATEST)
+_ALL_BUT_SIGN = np.int64(2**63 - 1)
 _INFINITY = int(np.float64("inf").view(np.int64))
 
 
@@ -33,6 +30,14 @@ def has_ordinals(kind: pa.DataType | None) -> bool:
         return False
     whole = is_whole(kind) and not pa.types.is_uint64(kind)
     return bool(whole or pa.types.is_floating(kind) or pa.types.is_date(kind))
+
+
+def limits(kind: pa.DataType) -> tuple[int, int]:
+    """Ordinals of the least and the greatest value of the type; the ends of a range that is infinite there."""
+    if pa.types.is_floating(kind):
+        return -_INFINITY, _INFINITY + 1
+    integers = np.iinfo(kind.to_pandas_dtype() if pa.types.is_integer(kind) else np.int64)
+    return int(integers.min), int(integers.max)
 
 
 def ordinals(array: pa.Array) -> tuple[Int64s, Mask]:
@@ -93,27 +98,21 @@ def value_at(number: int, kind: pa.DataType) -> Any:
 
 def span(pattern: Pattern, kind: pa.DataType) -> tuple[int, int]:
     """First and last ordinal of a range that is normalised for the type; first > last when it holds nothing."""
-    if pa.types.is_floating(kind):
-        return _float_start(pattern), _float_end(pattern)
-    if pa.types.is_date(kind):
-        lo = LEAST if pattern.lo is None else pattern.lo.toordinal() - _FIRST_DAY
-        return lo, GREATEST if pattern.hi is None else pattern.hi.toordinal() - _FIRST_DAY
-    if (pattern.lo is not None and pattern.lo > GREATEST) or (pattern.hi is not None and pattern.hi < LEAST):
-        return 1, 0
-    lo = LEAST if pattern.lo is None else max(pattern.lo, LEAST)
-    return lo, GREATEST if pattern.hi is None else min(pattern.hi, GREATEST)
+    least, greatest = limits(kind)
+    low = least if pattern.lo is None else max(_start(pattern, kind), least)
+    return low, greatest if pattern.hi is None else min(_end(pattern, kind), greatest)
 
 
-def _float_start(pattern: Pattern) -> int:
-    if pattern.lo is None:
-        return LEAST
+def _start(pattern: Pattern, kind: pa.DataType) -> int:
+    if not pa.types.is_floating(kind):
+        return int(pattern.lo.toordinal()) - _FIRST_DAY if pa.types.is_date(kind) else int(pattern.lo)
     near, side = _nearest(pattern.lo)
     return near + (side < 0 or (side == 0 and not pattern.lo_inclusive))
 
 
-def _float_end(pattern: Pattern) -> int:
-    if pattern.hi is None:
-        return GREATEST
+def _end(pattern: Pattern, kind: pa.DataType) -> int:
+    if not pa.types.is_floating(kind):
+        return int(pattern.hi.toordinal()) - _FIRST_DAY if pa.types.is_date(kind) else int(pattern.hi)
     near, side = _nearest(pattern.hi)
     return near - (side > 0 or (side == 0 and not pattern.hi_inclusive))
 
@@ -130,5 +129,6 @@ def _nearest(bound: Any) -> tuple[int, int]:
 
 def interval_pattern(low: int, high: int, kind: pa.DataType) -> Pattern:
     """The range of values from one ordinal to another."""
-    lo = None if low == LEAST else value_at(low, kind)
-    return between(lo, None if high == GREATEST else value_at(high, kind))
+    least, greatest = limits(kind)
+    lo = None if low == least else value_at(low, kind)
+    return between(lo, None if high == greatest else value_at(high, kind))

@@ -40,10 +40,15 @@ def comparable(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 def in_values(array: pa.Array, values: tuple[Any, ...]) -> Mask:
     """Rows whose value is one of `values`; NULL rows only when NULL is listed."""
     rows = comparable(array)
-    mask: Mask = booleans(pc.is_in(rows, value_set(values, rows.type), skip_nulls=True))
+    mask = in_value_set(rows, value_set(values, rows.type))
     if None in values:
         mask |= booleans(rows.is_null())
     return mask
+
+
+def in_value_set(rows: pa.Array, prepared: pa.Array) -> Mask:
+    """Rows of a comparable column whose value is in a prepared set of the same type; NULL rows are not."""
+    return booleans(pc.is_in(rows, prepared, skip_nulls=True))
 
 
 def value_set(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:

@@ -311,10 +311,12 @@ def one_of_array(array: pa.Array | pa.ChunkedArray) -> Pattern:
     """The list of the values of a column, NULL left out; no Python code per row."""
     distinct = pc.unique(comparable(array).drop_null())
     ordered = distinct.take(pc.sort_indices(distinct))
-    if pa.types.is_floating(ordered.type) or pa.types.is_decimal(ordered.type):
-        return one_of(ordered.to_pylist())
-    primitive = pa.types.is_integer(ordered.type)
-    return _listed(tuple(ordered.to_numpy().tolist() if primitive else ordered.to_pylist()))
+    if not pa.types.is_integer(ordered.type) and not pa.types.is_floating(ordered.type):
+        return _listed(tuple(ordered.to_pylist()))
+    values = ordered.to_numpy().tolist()
+    if values and values[-1] != values[-1]:
+        values[-1] = NAN  # Arrow sorts NaN last, too
+    return _listed(tuple(values))
 
 
 def _listed(values: tuple[Any, ...]) -> Pattern:
