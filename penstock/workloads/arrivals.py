@@ -44,9 +44,7 @@ class RateSchedule:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
-            raise InvalidOption(
-                f"a rate of {self.rate} rows per second brings no rows; it must be greater than 0", "rate"
-            )
+            raise InvalidOption(f"a rate of {self.rate} rows per second brings no rows; it must be greater than 0", "rate")
         seconds = [second for second, _ in self.changes]
         grows = all(earlier < later for earlier, later in pairwise(seconds))
         if not grows or not all(math.isfinite(second) and second >= 0 for second in seconds):
@@ -55,9 +53,7 @@ class RateSchedule:
         if any(not math.isfinite(m) or m < 0 for m in multipliers):
             raise InvalidOption(f"the multipliers {multipliers} must be 0 (a pause) or greater", "schedule")
         if multipliers and multipliers[-1] == 0:
-            raise InvalidOption(
-                "the last multiplier is 0, a pause without end; to end a stream set 'total'", "schedule"
-            )
+            raise InvalidOption("the last multiplier is 0, a pause without end; to end a stream set 'total'", "schedule")
 
     def _segments(self) -> tuple[Floats, Floats, Floats]:
         """Start in seconds, rate, and rows expected before, of each stretch of constant rate."""
@@ -180,6 +176,4 @@ def _changes(parts: Iterable[str]) -> Iterable[tuple[float, float]]:
                 raise ValueError
             yield float(second), float(multiplier)
         except ValueError:
-            raise InvalidOption(
-                f"'{part.strip()}' is not 'second:multiplier'; write for example '10:3,20:1'", "schedule"
-            ) from None
+            raise InvalidOption(f"'{part.strip()}' is not 'second:multiplier'; write for example '10:3,20:1'", "schedule") from None

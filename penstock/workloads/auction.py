@@ -20,9 +20,9 @@ from penstock.workloads.lifetimes import Lifetimes, power_law
 
 CATEGORIES = ("art", "books", "cameras", "coins", "computers", "jewellery", "music", "stamps", "toys", "watches")
 
-_AUCTION = Schema.of(
-    item_id=pa.int64(), seller=pa.int64(), category=pa.string(), reserve=pa.float64(), opens=TIMESTAMP
-).named("auction.auction")
+_AUCTION = Schema.of(item_id=pa.int64(), seller=pa.int64(), category=pa.string(), reserve=pa.float64(), opens=TIMESTAMP).named(
+    "auction.auction"
+)
 _BID = Schema.of(item_id=pa.int64(), bidder=pa.int64(), price=pa.float64(), ts=TIMESTAMP).named("auction.bid")
 
 

@@ -107,9 +107,7 @@ class ColumnarWorkload(ABC):
         shape = self.shape(stream)
         return options.arrivals(shape.clock).realised_rate(start * shape.ticks, stop * shape.ticks) / shape.ticks
 
-    def generate(
-        self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options
-    ) -> pa.RecordBatch:
+    def generate(self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options) -> pa.RecordBatch:
         shape, schema = self.shape(stream), self.schema(stream, options)
         rows = Rows(partition, partitions, start, stop)
         content = self._content(stream, rows, options)
@@ -134,9 +132,7 @@ class ColumnarWorkload(ABC):
                 fixed |= self.mark_flags(stream, offsets, rows.partitions, options)
         return options.disorder.originals(rows.index, rows.partitions, fixed)
 
-    def _with_marks(
-        self, stream: str, arrays: dict[str, pa.Array], rows: Rows, options: Options
-    ) -> dict[str, pa.Array]:
+    def _with_marks(self, stream: str, arrays: dict[str, pa.Array], rows: Rows, options: Options) -> dict[str, pa.Array]:
         """Punctuation rows carry their time and nothing else; faults do not touch them."""
         shape = self.shape(stream)
         flags = self.mark_flags(stream, rows.offsets, rows.partitions, options)
@@ -168,9 +164,7 @@ def _without(array: pa.Array, flags: Flags) -> pa.Array:
     return pc.if_else(pa.array(flags), pa.scalar(None, array.type), array) if flags.any() else array
 
 
-def _with_faults(
-    shape: StreamShape, arrays: dict[str, pa.Array], index: Int64s, options: Options
-) -> dict[str, pa.Array]:
+def _with_faults(shape: StreamShape, arrays: dict[str, pa.Array], index: Int64s, options: Options) -> dict[str, pa.Array]:
     disorder, faulty = options.disorder, dict(arrays)
     if disorder.null_fraction:
         faulty[shape.key] = _without(arrays[shape.key], disorder.null_keys(index))

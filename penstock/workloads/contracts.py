@@ -69,9 +69,7 @@ class Options:
 
     def arrivals(self, clock: str) -> Arrivals:
         """The arrival process of a clock; streams that share a clock share their times."""
-        return Arrivals(
-            RateSchedule(self.rate, self.schedule), self.is_poisson, stream_key(self.seed, f"clock {clock}")
-        )
+        return Arrivals(RateSchedule(self.rate, self.schedule), self.is_poisson, stream_key(self.seed, f"clock {clock}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +124,7 @@ class Workload(Protocol):
         """Columns `generate` gives with these options."""
         ...
 
-    def generate(
-        self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options
-    ) -> pa.RecordBatch:
+    def generate(self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options) -> pa.RecordBatch:
         """Rows `start` … `stop`-1 of a source partition."""
         ...
 

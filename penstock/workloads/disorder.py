@@ -58,9 +58,7 @@ class Disorder:
             if item.name.endswith("_fraction") and not 0 <= value <= 1:
                 raise InvalidOption(f"{value} is not a share of rows; it must be between 0 and 1", item.name)
             if item.name.endswith("_us") and not 0 <= value <= LONGEST_US:
-                raise InvalidOption(
-                    f"{value} µs is no possible delay; it must be between 0 and {LONGEST_US} µs", item.name
-                )
+                raise InvalidOption(f"{value} µs is no possible delay; it must be between 0 and {LONGEST_US} µs", item.name)
 
     def event_times(self, arrivals: Int64s, index: Int64s) -> Int64s:
         """When the rows that arrive at these times happened; not before time 0."""

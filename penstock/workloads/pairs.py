@@ -56,9 +56,7 @@ class Pairs(ColumnarWorkload):
         if self.key_type not in ("bigint", "string"):
             raise InvalidOption(f"'{self.key_type}' is no type of key; choose bigint or string", "key_type")
         if self.keys < 1 or self.rows_per_step < 0:
-            raise InvalidOption(
-                f"{self.keys} keys, moving on every {self.rows_per_step} rows, cannot be played", "keys"
-            )
+            raise InvalidOption(f"{self.keys} keys, moving on every {self.rows_per_step} rows, cannot be played", "keys")
 
     @property
     def shapes(self) -> Mapping[str, StreamShape]:

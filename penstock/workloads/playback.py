@@ -66,13 +66,13 @@ class Playback:
             if getattr(self, name) < 0:
                 raise InvalidOption(f"{getattr(self, name)} is negative; write 0 for no limit", name)
         if self.partitions < 1:
-            raise InvalidOption(
-                f"{self.partitions} source partitions hold no rows; there must be at least 1", "partitions"
-            )
+            raise InvalidOption(f"{self.partitions} source partitions hold no rows; there must be at least 1", "partitions")
 
     @classmethod
     def from_text(cls, texts: Mapping[str, str]) -> Playback:
         """Read options as they stand in a declaration; unknown names are refused with the nearest one.
+
+        The stream may be given in one word with the workload: `auction.bid`.
 
         Examples
         --------
@@ -80,7 +80,8 @@ class Playback:
         >>> feed.schema.names, feed.end
         (('id', 'key', 'value', 'ts'), 1000)
         """
-        kind = workload_named(_required(texts, "workload"))
+        name, _, stream_in_name = _required(texts, "workload").partition(".")
+        kind = workload_named(name)
         parameters = {item.name for item in fields(kind)}  # type: ignore[arg-type]
         known = ("workload", "stream", *_PACE, *_STYLE, *sorted(parameters))
         for name in texts:
@@ -88,7 +89,7 @@ class Playback:
                 raise UnknownName("the feed", "option", name, known, f"workload '{kind.name}'")
         hints = get_type_hints(kind)
         workload = kind(**{name: read_as(hints[name], name, texts[name]) for name in parameters & set(texts)})
-        stream = texts["stream"].strip() if "stream" in texts else _only_stream(workload)
+        stream = texts.get("stream", stream_in_name).strip() or _only_stream(workload)
         pace = {name: read_whole(name, texts[name]) for name in _PACE if name in texts}
         return cls(workload, stream, _read_style(workload, texts), **pace).checked()
 

@@ -12,9 +12,7 @@ from penstock.workloads.pairs import Pairs
 from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
-WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {
-    kind.name: kind for kind in (Auction, Pairs, Keyed, Telecom, Traffic)
-}
+WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {kind.name: kind for kind in (Auction, Pairs, Keyed, Telecom, Traffic)}
 
 
 def workload_named(name: str) -> type[ColumnarWorkload]:

@@ -62,8 +62,7 @@ class Telecom(ColumnarWorkload):
     @property
     def shapes(self) -> Mapping[str, StreamShape]:
         return {
-            stream: StreamShape(_office(person, stream), "call_id", "ts", clock=self.name)
-            for stream, person in _PERSON.items()
+            stream: StreamShape(_office(person, stream), "call_id", "ts", clock=self.name) for stream, person in _PERSON.items()
         }
 
     def values(self, stream: str, index: Int64s, options: Options) -> Columns:

@@ -75,9 +75,7 @@ def read_instant_us(name: str, text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise InvalidOption(
-            f"'{text}' is no time; write '2026-01-01 00:00:00' or microseconds since 1970", name
-        ) from None
+        raise InvalidOption(f"'{text}' is no time; write '2026-01-01 00:00:00' or microseconds since 1970", name) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * MICROS + since.microseconds

@@ -65,9 +65,7 @@ class Traffic(ColumnarWorkload):
         if not 0 <= self.stall_fraction <= 1:
             raise InvalidOption(f"{self.stall_fraction} is no share; it must be between 0 and 1", "stall_fraction")
         if self.segment_metres < 1 or self.road_metres < self.segment_metres:
-            raise InvalidOption(
-                f"a road of {self.road_metres} m cannot have segments of {self.segment_metres} m", "road_metres"
-            )
+            raise InvalidOption(f"a road of {self.road_metres} m cannot have segments of {self.segment_metres} m", "road_metres")
 
     @property
     def shapes(self) -> Mapping[str, StreamShape]:

@@ -98,6 +98,10 @@ def test_a_column_of_the_wrong_type_is_refused() -> None:
         list(Playback.from_text(BIDS).batches(Rows(0, 1, 0, 1), pa.schema([("price", TIMESTAMP)])))
 
 
+def test_workload_and_stream_may_be_one_word() -> None:
+    assert Playback.from_text({"workload": "auction.bid"}) == Playback.from_text(BIDS)
+
+
 def test_every_option_is_understood() -> None:
     feed = Playback.from_text({
         **BIDS, "rate": "50", "arrivals": "poisson", "schedule": "1:2", "seed": "7", "start": "2026-01-01T01:00:00+01:00",
