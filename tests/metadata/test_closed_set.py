@@ -62,7 +62,7 @@ def possible_values(field, values):
     return [None, *values] if field.nullable else list(values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(announced_attributes())
 @example((Field("k", pa.float64(), False), [-INF, 0.0], [between(None, -INF, hi_inclusive=False)]))
 @example((Field("k", pa.float32()), [0.0, NAN], [between(None, NAN, hi_inclusive=False), one_of([None, NAN])]))
@@ -84,7 +84,7 @@ def test_closed_values_are_those_some_punctuation_matches(case):
     assert (again.redundant, again.memory_entries) == (closed.redundant, closed.memory_entries)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(announced_attributes(), st.data())
 def test_what_both_have_closed_is_closed_in_the_combination(case, data):
     field, values, ours = case
@@ -106,7 +106,7 @@ constant_pairs = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(constant_pairs | key_pairs, max_size=8), st.lists(constant_pairs | key_pairs, max_size=3))
 def test_several_attributes_are_closed_as_a_list_of_punctuations_says(announced, theirs):
     fields = [Field("a", pa.int64()), Field("b", pa.float64())]
@@ -189,7 +189,7 @@ def test_a_long_list_is_closed_and_probed_without_a_loop_over_rows():
 small_intervals = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 4), st.booleans()), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(small_intervals)
 def test_intervals_hold_what_a_set_holds_in_the_fewest_pieces(added):
     intervals, reference = IntervalSet(), set()
@@ -217,7 +217,7 @@ def test_intervals_reach_both_ends_of_the_integers():
     assert (intervals.lows.tolist(), intervals.highs.tolist()) == ([LEAST], [GREATEST])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(), min_size=1), st.floats(), st.floats(), st.booleans(), st.booleans())
 def test_float_ordinals_keep_order_and_ranges(values, low, high, low_inclusive, high_inclusive):
     numbers, _ = ordinals(pa.array(values))
@@ -241,7 +241,7 @@ def test_neighbouring_floats_have_neighbouring_ordinals():
 cells = st.sampled_from([None, 0, 1, 2, 300])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(cells, cells, cells), max_size=6),
     st.sets(st.tuples(cells, cells, cells), min_size=1, max_size=6),

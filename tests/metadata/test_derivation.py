@@ -51,7 +51,7 @@ def clustered_streams(draw):
     return kind, values, sorted(domain), draw(st.lists(st.integers(0, 20), max_size=4))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clustered_streams(), st.sampled_from(["clustered", "unique", "ordered", "strict"]))
 def test_derived_punctuations_are_true_and_do_not_depend_on_batching(case, constraint):
     kind, values, domain, cuts = case

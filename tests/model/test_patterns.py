@@ -59,7 +59,7 @@ def members(pattern, values):
     return [pattern.matches(value) for value in values]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(3))
 def test_intersection_obeys_the_laws_of_sets(case):
     _, _, (p, q, r) = case
@@ -70,14 +70,14 @@ def test_intersection_obeys_the_laws_of_sets(case):
     assert p & EMPTY == EMPTY
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(2))
 def test_a_value_matches_the_intersection_when_it_matches_both(case):
     _, values, (p, q) = case
     assert members(p & q, values) == [a and b for a, b in zip(members(p, values), members(q, values), strict=True)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(2))
 def test_subset_and_overlap_agree_with_membership(case):
     _, values, (p, q) = case
@@ -91,7 +91,7 @@ def test_subset_and_overlap_agree_with_membership(case):
     assert (p & q).issubset(p)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(1))
 def test_vectorised_matching_equals_matching_one_value_at_a_time(case):
     kind, values, (p,) = case
@@ -102,7 +102,7 @@ def test_vectorised_matching_equals_matching_one_value_at_a_time(case):
     assert p.matches_array(pa.chunked_array([array, array])).tolist() == members(p, values) * 2
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(1), st.booleans())
 def test_normalising_keeps_the_values_of_the_type_and_is_done_once(case, nullable):
     kind, values, (p,) = case
@@ -115,7 +115,7 @@ def test_normalising_keeps_the_values_of_the_type_and_is_done_once(case, nullabl
         assert simple.hi_inclusive == (simple.hi is not None)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(domains(1))
 def test_json_and_pickle_give_back_the_same_pattern(case):
     _, _, (p,) = case

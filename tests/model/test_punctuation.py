@@ -37,7 +37,7 @@ END = Punctuation(("a", "b"), (ANY, ANY))
 NOTHING = Punctuation(("a", "b"), (EMPTY, EMPTY))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations, punctuations, punctuations)
 def test_combination_obeys_the_laws_of_sets(p, q, r):
     assert p & q == q & p
@@ -46,13 +46,13 @@ def test_combination_obeys_the_laws_of_sets(p, q, r):
     assert (p & NOTHING).patterns == NOTHING.patterns
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations, punctuations)
 def test_a_row_matches_the_combination_when_it_matches_both(p, q):
     assert [(p & q).matches(row) for row in ROWS] == [p.matches(row) and q.matches(row) for row in ROWS]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations, punctuations)
 def test_order_and_overlap_agree_with_matching(p, q):
     if p.issubset(q):
@@ -64,20 +64,20 @@ def test_order_and_overlap_agree_with_matching(p, q):
     assert NOTHING.issubset(p)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations)
 def test_matching_a_batch_equals_matching_each_row(p):
     batch = pa.RecordBatch.from_pylist(ROWS, pa.schema({"a": pa.int64(), "b": pa.int64()}))
     assert p.matches_batch(batch).tolist() == [p.matches(row) for row in ROWS]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations)
 def test_json_gives_back_the_same_punctuation(p):
     assert Punctuation.from_json(json.loads(json.dumps(p.to_json()))) == p
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(punctuations)
 def test_extending_and_projecting_back_changes_nothing(p):
     assert p.extend(["c", "b", "a"]).project(["a", "b"]) == p
