@@ -157,9 +157,7 @@ def derivation_from_json(coded: dict[str, Any]) -> Derivation:
     return OrderedAttribute(coded["name"], coded["strict"], decode(coded["last"]))
 
 
-def _after(
-    name: str, pattern: Pattern, pos: Int64s, ts: Int64s | None, row: int, is_global: bool = False
-) -> Punctuation:
+def _after(name: str, pattern: Pattern, pos: Int64s, ts: Int64s | None, row: int, is_global: bool = False) -> Punctuation:
     time = 0 if ts is None else int(ts[row])
     return Punctuation((name,), (pattern,), time, int(pos[row]), is_global)
 

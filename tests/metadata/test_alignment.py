@@ -35,9 +35,7 @@ punctuations = st.builds(
     st.sampled_from([False] * 7 + [True]),
 )
 events = st.lists(
-    st.one_of(
-        st.tuples(st.integers(0, 2), punctuations), st.tuples(st.integers(0, 2), punctuations), st.integers(2, 3)
-    ),
+    st.one_of(st.tuples(st.integers(0, 2), punctuations), st.tuples(st.integers(0, 2), punctuations), st.integers(2, 3)),
     max_size=10,
 )
 
