@@ -1,0 +1,95 @@
+"""Constants as they are written: numbers, moments, intervals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pyarrow as pa
+
+from penstock.expressions.casts import cast
+from penstock.expressions.nodes import Literal
+from penstock.expressions.typing import DATE, DOUBLE, INT, LONG, STRING, is_castable
+from penstock.model.schema import TIMESTAMP
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+#: Lengths of the units an interval may name; months and years have none.
+UNIT_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_PIECE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s+([a-z]+)", re.IGNORECASE)
+
+
+def number(text: str) -> Literal | None:
+    """An int where it fits, else a bigint, else nothing; a double when it is written with a point or an exponent.
+
+    Spark reads 1.5 as a decimal; Penstock knows no decimals.
+
+    Examples
+    --------
+    >>> number("2147483648"), number("1.50")
+    (Literal(value=2147483648, type=DataType(int64)), Literal(value=1.5, type=DataType(double)))
+    """
+    if not text.lstrip("-").isdigit():
+        return Literal(float(text), DOUBLE)
+    value = int(text)
+    if -(2**31) <= value < 2**31:
+        return Literal(value, INT)
+    return Literal(value, LONG) if -(2**63) <= value < 2**63 else None
+
+
+def interval_micros(text: str, unit: str = "") -> int | None:
+    """Length of `INTERVAL 'text' unit` in microseconds; None when it is not a fixed length.
+
+    Examples
+    --------
+    >>> interval_micros("5", "MINUTES"), interval_micros("1 hour 30 seconds"), interval_micros("1", "month")
+    (300000000, 3630000000, None)
+    """
+    whole = f"{text} {unit}".strip()
+    pieces = _PIECE.findall(whole)
+    if not pieces or _PIECE.sub("", whole).strip():
+        return None
+    lengths = [UNIT_MICROS.get(name.lower().removesuffix("s")) for _, name in pieces]
+    if None in lengths:
+        return None
+    # Whole counts are multiplied as integers: a double would lose microseconds.
+    return sum(_times(count, length) for (count, _), length in zip(pieces, lengths, strict=True) if length)
+
+
+def _times(count: str, length: int) -> int:
+    return int(count) * length if "." not in count else round(float(count) * length)
+
+
+def moment_micros(text: str) -> int | None:
+    """Microseconds since the epoch of an ISO 8601 moment, UTC where it names no zone; None when it is none."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def folded_cast(literal: Literal, kind: pa.DataType) -> Literal | None:
+    """The constant that `CAST(literal AS kind)` is, None when it has none; text may name a date or a moment here."""
+    if literal.value is None or literal.type == kind:
+        return Literal(literal.value, kind, literal.place)
+    if literal.type == STRING and kind == TIMESTAMP:
+        value: object = moment_micros(literal.value)
+    elif literal.type == STRING and kind == DATE:
+        moment = moment_micros(literal.value)
+        value = None if moment is None else (_EPOCH + dt.timedelta(microseconds=moment)).date()
+    elif is_castable(literal.type, kind):
+        result = cast(literal.type, kind)(pa.scalar(literal.value, literal.type))
+        value = result.value if kind == TIMESTAMP else result.as_py()
+    else:
+        value = None
+    return None if value is None else Literal(value, kind, literal.place)

@@ -1,0 +1,355 @@
+"""From text, or from a tree sqlglot has parsed, to an expression. Spark's words, positions kept.
+
+Examples
+--------
+>>> str(parse("a.price == 3 and not (bidder is null)"))
+'a.price = 3 AND bidder IS NOT NULL'
+>>> expr, calls = split_aggregates(sqlglot.parse_one("SUM(price) / COUNT(*) + 1", read="spark"))
+>>> str(expr), [call.name for call in calls]
+('`sum(price)` / `count(*)` + 1', ['sum(price)', 'count(*)'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from penstock.errors import Place, SyntaxMistake, suggestion
+from penstock.expressions.aggregates import AGGREGATES, AggregateCall, default_name
+from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, number
+from penstock.expressions.nodes import FUNCTIONS, Call, Column, Expr, Literal
+from penstock.expressions.typing import DATE, NUMBERS
+from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, SUPPORTED, TRIMS, TYPE_SYNONYMS, UNARY
+from penstock.model.schema import SQL_TYPES, TIMESTAMP
+
+
+def parse(text: str, source: str = "the expression") -> Expr:
+    """Parse one expression; raises `SyntaxMistake` with its place."""
+    try:
+        node = sqlglot.parse_one(text, read="spark")
+    except ParseError as error:
+        raise _from_parser(error, source, text) from None
+    except TokenError as error:
+        raise SyntaxMistake(str(error).splitlines()[0], source) from None
+    return from_sqlglot(node, source, text)
+
+
+def from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> Expr:
+    """Turn sqlglot's tree into an expression.
+
+    Parameters
+    ----------
+    node
+        A scalar expression of the Spark dialect.
+    source
+        What messages call the text, such as "query 'slow_cars'".
+    text
+        The text itself: messages then show the line.
+    """
+    return _Reading(source, text).expr(node)
+
+
+def aggregate_from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> AggregateCall:
+    """Turn one aggregate, such as `count(DISTINCT bidder)` or `sum(x) FILTER (WHERE p)`, into a call."""
+    reading = _Reading(source, text)
+    call = reading.aggregate(node)
+    if call is None:
+        raise reading.unsupported(node, f"an aggregate ({', '.join(AGGREGATES)})")
+    return call
+
+
+def split_aggregates(
+    node: exp.Expr, known: Sequence[AggregateCall] = (), source: str = "", text: str = ""
+) -> tuple[Expr, list[AggregateCall]]:
+    """Split an expression into aggregates and what is computed from their results.
+
+    Parameters
+    ----------
+    node
+        An item of a select list or a HAVING condition.
+    known
+        Aggregates the query has already; an equal one is used again.
+
+    Returns
+    -------
+    The expression, in which each aggregate is a column of its name, and `known` followed by the new aggregates.
+    """
+    reading = _Reading(source, text, list(known))
+    return reading.expr(node), reading.aggregates or []
+
+
+def _from_parser(error: ParseError, source: str, text: str) -> SyntaxMistake:
+    details = error.errors[0] if error.errors else {}
+    line, column = details.get("line") or 0, details.get("col") or 0
+    word = details.get("highlight") or ""
+    lines = text.splitlines()
+    excerpt = lines[line - 1] if 0 < line <= len(lines) else ""
+    place = Place(source, line, max(column - len(word) + 1, 1), excerpt, len(word) or 1) if line else Place(source)
+    reason = str(details.get("description") or "it is not an expression").rstrip(".")
+    return SyntaxMistake(f"{reason} at '{word}'" if word else reason, place)
+
+
+class _Reading:
+    """One pass over a tree; collects aggregates where `aggregates` is a list and refuses them where it is None."""
+
+    def __init__(self, source: str, text: str, aggregates: list[AggregateCall] | None = None) -> None:
+        self.source = source
+        self.lines = text.splitlines()
+        self.aggregates = aggregates
+
+    def place(self, node: exp.Expr) -> Place | None:
+        """Where the node, or the first of its parts that says so, stands."""
+        found = [part.meta for part in node.walk() if "line" in part.meta]
+        if not found:
+            return None
+        meta = min(found, key=lambda each: int(each["start"]))
+        width = meta["end"] - meta["start"] + 1
+        excerpt = self.lines[meta["line"] - 1] if 0 < meta["line"] <= len(self.lines) else ""
+        # sqlglot counts to the last character of a word.
+        return Place(self.source, meta["line"], max(meta["col"] - width + 1, 1), excerpt, width)
+
+    def unsupported(self, node: exp.Expr, expected: str = "") -> SyntaxMistake:
+        if isinstance(node, exp.Anonymous):
+            hint = suggestion(node.name, [*FUNCTIONS, *AGGREGATES])
+            return SyntaxMistake(f"there is no function '{node.name}'; Penstock: {hint}", self.place(node))
+        found = f"'{node.sql(dialect='spark')}' is not supported here"
+        return SyntaxMistake(f"{found}; expected {expected or SUPPORTED}", self.place(node))
+
+    def expr(self, node: exp.Expr) -> Expr:
+        reader = _READERS.get(type(node))
+        result = reader(self, node) if reader else self._by_table(node)
+        # Text folded into a constant keeps the place of what it was folded from.
+        return result if result.place else replace(result, place=self.place(node))
+
+    def _by_table(self, node: exp.Expr) -> Expr:
+        kind = type(node)
+        if kind in BINARY:
+            call = self.call(BINARY[kind], node.this, node.expression)
+            return Call("not", (call,)) if node.args.get("negate") else call
+        if kind in UNARY:
+            return self.call(UNARY[kind], _without_date_cast(node.this))
+        if kind in LISTED:
+            return self.call(LISTED[kind], *([node.this] if node.this else []), *node.expressions)
+        return self._aggregate_column(node)
+
+    def call(self, op: str, *args: exp.Expr | None) -> Call:
+        return Call(op, tuple(self.expr(arg) for arg in args if arg is not None))
+
+    def _aggregate_column(self, node: exp.Expr) -> Expr:
+        call = self.aggregate(node)
+        if call is None:
+            raise self.unsupported(node)
+        if self.aggregates is None:
+            message = f"the aggregate '{call}' cannot stand here; use it in SELECT or HAVING"
+            raise SyntaxMistake(message, self.place(node))
+        for known in self.aggregates:
+            if known.computes_same_as(call):
+                return Column(known.name)
+        # Columns are compared without case, texts inside an argument are not: such a pair needs two names.
+        taken = {known.name.lower() for known in self.aggregates}
+        name, number_of_twin = call.name, 2
+        while name.lower() in taken:
+            name, number_of_twin = f"{call.name}#{number_of_twin}", number_of_twin + 1
+        self.aggregates.append(replace(call, name=name))
+        return Column(name)
+
+    def aggregate(self, node: exp.Expr) -> AggregateCall | None:
+        """The call a node stands for, None when it is no aggregate."""
+        if isinstance(node, exp.Filter):
+            return self._filtered(node)
+        inner = _Reading(self.source, "")  # an aggregate of an aggregate is refused
+        inner.lines = self.lines
+        if isinstance(node, exp.CountIf):
+            return AggregateCall("count", inner.only_where(inner.expr(node.this), Literal(1, pa.int32())))
+        function = AGGREGATE_NODES.get(type(node))
+        argument = node.this
+        if isinstance(node, exp.Anonymous) and node.name.lower() in ("mean", "std") and len(node.expressions) == 1:
+            function, argument = node.name.lower(), node.expressions[0]
+        if function is None:
+            return None
+        distinct = isinstance(argument, exp.Distinct)
+        if node.expressions or (distinct and len(argument.expressions) != 1):
+            raise self.unsupported(node, f"one argument of {function}")
+        if distinct:
+            argument = argument.expressions[0]
+            if function in ("min", "max"):
+                distinct = False  # extremes of a set and of its values are the same
+            elif function != "count":
+                raise self.unsupported(node, "DISTINCT in count only")
+        if isinstance(argument, exp.Star):
+            return AggregateCall(function)
+        operand = inner.expr(argument)
+        is_constant = isinstance(operand, Literal) and operand.value is not None
+        counts_rows = function == "count" and not distinct and is_constant
+        return AggregateCall(function, None if counts_rows else operand, distinct)
+
+    def _filtered(self, node: exp.Filter) -> AggregateCall | None:
+        call = self.aggregate(node.this)
+        if call is None:
+            return None
+        condition = _Reading(self.source, "\n".join(self.lines)).expr(node.expression.this)
+        argument = self.only_where(condition, call.argument or Literal(1, pa.int32()))
+        return replace(call, argument=argument, name=default_name(call.function, argument, call.distinct))
+
+    @staticmethod
+    def only_where(condition: Expr, value: Expr) -> Expr:
+        return Call("case", (condition, value), place=condition.place)
+
+    # Readers of single constructs, found through `_READERS`.
+
+    def column(self, node: exp.Expr) -> Expr:
+        assert isinstance(node, exp.Column)
+        if isinstance(node.this, exp.Star):
+            raise self.unsupported(node)
+        return Column(".".join(part.name for part in node.parts))
+
+    def inner(self, node: exp.Expr) -> Expr:
+        return self.expr(node.this)
+
+    def literal(self, node: exp.Expr) -> Expr:
+        if node.is_string:
+            return Literal(node.this, pa.string())
+        found = number(node.this)
+        if found is None:
+            raise SyntaxMistake(f"the number {node.this} does not fit a bigint", self.place(node))
+        return found
+
+    def negated(self, node: exp.Expr) -> Expr:
+        # The smallest bigint can only be written as the negation of a number that is too large.
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return number(f"-{node.this.this}") or self.literal(node.this)
+        inner = self.expr(node.this)
+        # What is not negative has a negation of the same type.
+        if isinstance(inner, Literal) and inner.type in NUMBERS and inner.value is not None and inner.value >= 0:
+            return replace(inner, value=-inner.value)
+        return Call("neg", (inner,))
+
+    def junction(self, node: exp.Expr) -> Expr:
+        op = "and" if isinstance(node, exp.And) else "or"
+        parts = [self.expr(part) for part in node.flatten()]
+        return Call(op, tuple(parts))
+
+    def is_(self, node: exp.Expr) -> Expr:
+        what = node.expression
+        if isinstance(what, exp.Null):
+            return self.call("is_null", node.this)
+        if isinstance(what, exp.Boolean):
+            return Call("<=>", (self.expr(node.this), Literal(bool(what.this), pa.bool_())))
+        raise self.unsupported(node)
+
+    def is_distinct(self, node: exp.Expr) -> Expr:
+        return Call("not", (self.call("<=>", node.this, node.expression),))
+
+    def in_(self, node: exp.Expr) -> Expr:
+        if not node.expressions:
+            raise self.unsupported(node, "a list of values after IN")
+        return self.call("in", node.this, *node.expressions)
+
+    def between(self, node: exp.Expr) -> Expr:
+        return self.call("between", node.this, node.args["low"], node.args["high"])
+
+    def case(self, node: exp.Expr) -> Expr:
+        subject = self.expr(node.this) if node.this else None
+        parts: list[Expr] = []
+        for branch in node.args["ifs"]:
+            condition = self.expr(branch.this)
+            parts += [Call("=", (subject, condition)) if subject else condition, self.expr(branch.args["true"])]
+        default = node.args.get("default")
+        return Call("case", (*parts, *([self.expr(default)] if default else [])))
+
+    def if_(self, node: exp.Expr) -> Expr:
+        return self.call("case", node.this, node.args["true"], node.args.get("false"))
+
+    def null_if(self, node: exp.Expr) -> Expr:
+        value, other = self.expr(node.this), self.expr(node.expression)
+        return Call("case", (Call("=", (value, other)), Literal(None, pa.null()), value))
+
+    def cast(self, node: exp.Expr) -> Expr:
+        name = node.args["to"].sql(dialect="spark").lower()
+        kind = SQL_TYPES.get(TYPE_SYNONYMS.get(name, name))
+        if kind is None:
+            raise SyntaxMistake(f"there is no type '{name}'; Penstock: {suggestion(name, SQL_TYPES)}", self.place(node))
+        value = self.expr(node.this)
+        if isinstance(value, Literal):
+            folded = folded_cast(value, kind)
+            if folded is not None:
+                return folded
+            if kind in (DATE, TIMESTAMP):  # other casts that fail are NULL, but nobody writes a moment to get NULL
+                raise SyntaxMistake(f"'{value.value}' is no {name}; write 2026-01-31 or 2026-01-31 18:30:00", self.place(node))
+        return Call("cast", (value,), kind)
+
+    def interval(self, node: exp.Expr) -> Expr:
+        length = interval_micros(node.this.name if node.this else "", node.text("unit"))
+        if length is None:
+            raise self.unsupported(node, f"INTERVAL with {', '.join(f'{unit}s' for unit in UNIT_MICROS)}")
+        return Literal(length, pa.int64())
+
+    def round(self, node: exp.Expr) -> Expr:
+        return self.call("round", node.this, node.args.get("decimals"))
+
+    def substring(self, node: exp.Expr) -> Expr:
+        return self.call("substring", node.this, node.args.get("start"), node.args.get("length"))
+
+    def trim(self, node: exp.Expr) -> Expr:
+        if node.args.get("expression"):
+            raise self.unsupported(node, "trim(text), which removes spaces")
+        return self.call(TRIMS[str(node.args.get("position") or "").upper()], node.this)
+
+    def date_trunc(self, node: exp.Expr) -> Expr:
+        return Call("date_trunc", (Literal(node.text("unit").lower(), pa.string()), self.expr(node.this)))
+
+    def extract(self, node: exp.Expr) -> Expr:
+        part = node.name.lower()
+        if part not in ("year", "month", "day", "hour", "minute", "second"):
+            raise self.unsupported(node, "extract of year, month, day, hour, minute or second")
+        return self.call(part, node.expression)
+
+    def anonymous(self, node: exp.Expr) -> Expr:
+        match node.name.lower(), node.expressions:
+            case "isnull", [only]:
+                return self.call("is_null", only)
+            case "isnotnull", [only]:
+                return Call("not", (self.call("is_null", only),))
+            case "timestamp_micros", [exp.Literal() | exp.Neg() as only]:
+                return Literal(getattr(self.expr(only), "value", 0), SQL_TYPES["timestamp"])
+        return self._aggregate_column(node)
+
+
+def _without_date_cast(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.TsOrDsToDate) else node
+
+
+_READERS: dict[type[exp.Expr], Callable[[_Reading, exp.Expr], Expr]] = {
+    exp.Column: _Reading.column,
+    exp.Identifier: lambda reading, node: Column(node.name),
+    exp.Paren: _Reading.inner,
+    exp.Alias: _Reading.inner,
+    exp.Literal: _Reading.literal,
+    exp.Boolean: lambda reading, node: Literal(bool(node.this), pa.bool_()),
+    exp.Null: lambda reading, node: Literal(None, pa.null()),
+    exp.Neg: _Reading.negated,
+    exp.And: _Reading.junction,
+    exp.Or: _Reading.junction,
+    exp.Is: _Reading.is_,
+    exp.NullSafeNEQ: _Reading.is_distinct,
+    exp.In: _Reading.in_,
+    exp.Between: _Reading.between,
+    exp.Case: _Reading.case,
+    exp.If: _Reading.if_,
+    exp.Nullif: _Reading.null_if,
+    exp.Cast: _Reading.cast,
+    exp.TryCast: _Reading.cast,
+    exp.Interval: _Reading.interval,
+    exp.Round: _Reading.round,
+    exp.Substring: _Reading.substring,
+    exp.DPipe: lambda reading, node: reading.call("concat", node.this, node.expression),
+    exp.Trim: _Reading.trim,
+    exp.TimestampTrunc: _Reading.date_trunc,
+    exp.Extract: _Reading.extract,
+    exp.Anonymous: _Reading.anonymous,
+}

@@ -1,0 +1,223 @@
+"""Random typed expressions and rows, and a slow evaluator that is obviously right.
+
+`random_expression` and `random_rows` draw from a random generator. Tests that fix a seed use them directly; property
+tests take them through `cases`, where Hypothesis plays the generator and shrinks what it finds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from penstock.expressions.nodes import COMPARISONS, Call, Column, Expr, Literal
+from penstock.expressions.typing import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    FLOATS,
+    INT,
+    INTEGERS,
+    LONG,
+    NUMBERS,
+    STRING,
+    is_castable,
+)
+from penstock.model.schema import TIMESTAMP, Schema
+
+FLOAT = pa.float32()
+#: A column of every type.
+COLUMNS = Schema.of(
+    tiny=pa.int8(),
+    small=pa.int16(),
+    i=INT,
+    n=LONG,
+    f=FLOAT,
+    d=DOUBLE,
+    s=STRING,
+    b=BOOL,
+    t=TIMESTAMP,
+    day=DATE,
+)
+_NAMES = {field.type: field.name for field in COLUMNS}
+KINDS = tuple(_NAMES)
+
+_NUMBERS = (0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 0.1, 2.675, 1e-320, 2.0**53, -(2.0**31), 2.0**31, 2.0**63, 9.2e18)
+_EXTREMES = (1e308, -1e308, 3.4e38, 4503599627370.4971, math.inf, -math.inf, math.nan)
+_WORDS = ("", "a", "A", "ab", "abc", "b%c", "a_c", "\\", " ab ", "é", "straße", "x\ny", "日本語", "zebra")
+_READABLE = (
+    "12",
+    "-3",
+    "+7",
+    " 7\t",
+    "1.5",
+    "1e3",
+    ".5",
+    "nan",
+    "-Infinity",
+    "0x1F",
+    "99999999999999999999",
+    "yes",
+    "F",
+)
+_PATTERNS = ("%", "a%", "%b%", "_", "a\\_c", "%\\%%", "", "straß%", "x_y")
+_REGEXES = ("a", "^a", "b$", "[0-9]+", "^$", "a.c", "é|ß")
+_UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_DAYS = (-25567, -1, 0, 1, 59, 11016, 18262, 47482)
+
+
+def random_value(rng: random.Random, kind: pa.DataType) -> Any:
+    """A value of `kind` that is likely to be a special one; never NULL."""
+    if kind in INTEGERS:
+        limit = 2 ** (kind.bit_width - 1)
+        special = (0, 1, -1, 2, -7, 10, limit - 1, -limit, limit // 2)
+        return rng.choice(special) if rng.random() < 0.6 else rng.randint(-100, 100)
+    if kind in FLOATS:
+        return _as_float(rng.choice((*_NUMBERS, *_EXTREMES)) if rng.random() < 0.7 else rng.randint(-999, 999) / 8, kind)
+    if kind == STRING:
+        return rng.choice((*_WORDS, *_READABLE))
+    if kind == BOOL:
+        return rng.random() < 0.5
+    day = rng.choice(_DAYS) + rng.randint(0, 3)
+    if kind == DATE:
+        return dt.date(1970, 1, 1) + dt.timedelta(days=day)
+    return day * 86_400_000_000 + rng.choice((0, 1, 3_599_999_999, 3_600_000_000, 86_399_999_999, 45_296_123_456))
+
+
+def random_rows(rng: random.Random, count: int, schema: Schema = COLUMNS, nulls: float = 0.15) -> pa.RecordBatch:
+    """`count` rows, each value NULL with probability `nulls`."""
+    arrays = []
+    for field in schema:
+        values = [None if rng.random() < nulls else random_value(rng, field.type) for _ in range(count)]
+        arrays.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+
+
+def random_literal(rng: random.Random, kind: pa.DataType) -> Literal:
+    return Literal(None if rng.random() < 0.08 else random_value(rng, kind), kind)
+
+
+def random_expression(rng: random.Random, kind: pa.DataType, depth: int = 3) -> Expr:
+    """A well-typed expression of `kind` over `COLUMNS`, at most `depth` calls deep."""
+    if depth == 0 or rng.random() < 0.15:
+        return Column(_NAMES[kind]) if rng.random() < 0.7 else random_literal(rng, kind)
+
+    def draw(other: pa.DataType = kind) -> Expr:
+        return random_expression(rng, other, depth - 1)
+
+    return rng.choice([*_producers(rng, kind, draw), *_general(rng, kind, draw)])()
+
+
+_Draw = Callable[..., Expr]
+_Producers = list[Callable[[], Expr]]
+
+
+def _general(rng: random.Random, kind: pa.DataType, draw: _Draw) -> _Producers:
+    sources = [source for source in KINDS if source != kind and is_castable(source, kind)]
+    producers: _Producers = [
+        lambda: Call("case", (draw(BOOL), draw(), draw(BOOL), draw(), *([draw()] if rng.random() < 0.5 else []))),
+        lambda: Call("coalesce", (draw(), draw())),
+        lambda: Call(rng.choice(("least", "greatest")), (draw(), draw(), draw())),
+    ]
+    if sources:
+        producers.append(lambda: Call("cast", (draw(rng.choice(sources)),), kind))
+    return producers
+
+
+def _producers(rng: random.Random, kind: pa.DataType, draw: _Draw) -> _Producers:
+    if kind in NUMBERS:
+        arithmetic: _Producers = [lambda: Call(rng.choice("+-*%"), (draw(), draw()))] * 2
+        arithmetic.append(lambda: Call(rng.choice(("neg", "abs")), (draw(),)))
+        return arithmetic + _special_numbers(rng, kind, draw)
+    if kind == STRING:
+        return _texts(rng, draw)
+    if kind == BOOL:
+        return _conditions(rng, draw) * 2
+    if kind == TIMESTAMP:
+        span = Literal(rng.choice((0, 1, 300_000_000, -86_400_000_000)), LONG)
+        unit = Literal(rng.choice(_UNITS), STRING)
+        return [lambda: Call(rng.choice("+-"), (draw(), span)), lambda: Call("date_trunc", (unit, draw()))]
+    return []
+
+
+def _special_numbers(rng: random.Random, kind: pa.DataType, draw: _Draw) -> _Producers:
+    if kind == INT:
+        parts = ("year", "month", "day", "hour", "minute", "second")
+        return [lambda: Call("length", (draw(STRING),)), lambda: Call(rng.choice(parts), (draw(TIMESTAMP),))]
+    if kind == LONG:
+        return [
+            lambda: Call("div", (draw(rng.choice(INTEGERS)), draw(rng.choice(INTEGERS)))),
+            lambda: Call(rng.choice(("ceil", "floor")), (draw(rng.choice(NUMBERS)),)),
+            lambda: Call("-", (draw(TIMESTAMP), draw(TIMESTAMP))),
+        ]
+    if kind == DOUBLE:
+        return [
+            lambda: Call("/", (draw(rng.choice(NUMBERS)), draw(rng.choice(NUMBERS)))),
+            lambda: Call(rng.choice("+-*%"), (draw(rng.choice(INTEGERS)), draw(rng.choice(FLOATS)))),
+            lambda: Call("round", (draw(), Literal(rng.choice((0, 1, 2, 5)), INT))),
+            lambda: Call("sqrt", (draw(rng.choice(NUMBERS)),)),
+        ]
+    return []
+
+
+def _texts(rng: random.Random, draw: _Draw) -> _Producers:
+    def position() -> Literal:
+        return Literal(rng.randint(-4, 4), INT)
+
+    return [
+        lambda: Call(rng.choice(("lower", "upper", "trim", "ltrim", "rtrim")), (draw(),)),
+        lambda: Call("substring", (draw(), position(), *([position()] if rng.random() < 0.7 else []))),
+        lambda: Call("concat", (draw(), draw())),
+    ]
+
+
+def _conditions(rng: random.Random, draw: _Draw) -> _Producers:
+    def comparable() -> list[Expr]:
+        if rng.random() < 0.5:
+            return [draw(rng.choice(NUMBERS)) for _ in range(3)]
+        kind = rng.choice(KINDS)
+        return [draw(kind) for _ in range(3)]
+
+    def listed() -> Expr:
+        kind = rng.choice(KINDS)
+        items = tuple(random_literal(rng, kind) for _ in range(rng.choice((1, 3, 12))))
+        return Call("in", (draw(kind), *items)) if rng.random() < 0.7 else Call("in", tuple(comparable()))
+
+    def matched() -> Expr:
+        op = rng.choice(("like", "rlike", "startswith", "endswith", "contains"))
+        words = {"like": _PATTERNS, "rlike": _REGEXES}.get(op, _WORDS)
+        return Call(op, (draw(STRING), Literal(rng.choice(words), STRING)))
+
+    return [
+        lambda: Call(rng.choice(COMPARISONS), tuple(comparable()[:2])),
+        lambda: Call("between", tuple(comparable())),
+        lambda: Call(rng.choice(("and", "or")), tuple(draw(BOOL) for _ in range(rng.choice((2, 3))))),
+        lambda: Call("not", (draw(BOOL),)),
+        lambda: Call("is_null", (draw(rng.choice(KINDS)),)),
+        lambda: Call("isnan", (draw(rng.choice(NUMBERS)),)),
+        listed,
+        matched,
+    ]
+
+
+def _as_float(value: float, kind: pa.DataType) -> float:
+    if kind == DOUBLE:
+        return value
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def cases(kind: pa.DataType | None = None, rows: int = 12) -> st.SearchStrategy[tuple[Expr, pa.RecordBatch]]:
+    """Pairs of an expression, of `kind` or of any type, and rows to read it over."""
+
+    def build(rng: random.Random) -> tuple[Expr, pa.RecordBatch]:
+        wanted = rng.choice(KINDS) if kind is None else kind
+        return random_expression(rng, wanted), random_rows(rng, rng.choice((0, 1, rows)))
+
+    return st.randoms(use_true_random=False).map(build)
