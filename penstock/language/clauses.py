@@ -36,9 +36,10 @@ class ClauseParser(SparkParser):
 
     # -- words -----------------------------------------------------------------------------------------------------
 
-    def _place(self, token: Token | None = None) -> Place:
+    def _place(self, token: Token | None = None, last: Token | None = None) -> Place:
         token = token or self._curr or self._prev
-        return Text(self.sql, self.source).place(token.start, token.end) if token else Place(self.source)
+        end = last or token
+        return Text(self.sql, self.source).place(token.start, end.end) if token else Place(self.source)
 
     def _mistake(self, message: str, token: Token | None = None) -> SyntaxMistake:
         return SyntaxMistake(message, self._place(token))
@@ -52,7 +53,7 @@ class ClauseParser(SparkParser):
         if message.startswith("Expect"):
             wanted = message.split(" ", 1)[1]
             return f"found {found}; expected {wanted}"
-        if message.startswith("Required argument"):
+        if message.startswith("Required"):
             return f"something is missing before {found}"
         return f"{found} is not expected here"
 
@@ -121,9 +122,8 @@ class ClauseParser(SparkParser):
 
     def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
         if self._match(TokenType.L_PAREN):
-            select = self._parse_set_operations(self._parse_select(nested=True, parse_subquery_alias=False))
+            source: exp.Expr = exp.Subquery(this=self._parse_whole_select())
             self._bracket(TokenType.R_PAREN, ")")
-            source: exp.Expr = exp.Subquery(this=select)
         else:
             token = self._curr
             self._name("a stream, a query or '('")
@@ -133,6 +133,13 @@ class ClauseParser(SparkParser):
             source.set("alias", alias)
         source.meta["window"] = window or self._parse_window_clause_of_source()
         return source
+
+    def _parse_whole_select(self) -> exp.Expr:
+        """A select with its unions, in parentheses or not."""
+        select = self._parse_set_operations(self._parse_select(nested=True, parse_subquery_alias=False))
+        if select is None:
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["SELECT"], "here"))
+        return select
 
     def _parse_window_clause_of_source(self) -> WindowClause | None:
         opening = self._curr
@@ -166,9 +173,7 @@ class ClauseParser(SparkParser):
     def _parse_window_size(self, anchor: str) -> tuple[str, Amount | None]:
         if anchor == "LANDMARK" and (self._match(TokenType.COMMA) or self._is("ADVANCE")):
             return "", None
-        word = self._choose(
-            ("RANGE", "ROWS", "ROW", *(() if anchor else ("UNBOUNDED", "LANDMARK", "FIXED"))), "in the window"
-        )
+        word = self._choose(("RANGE", "ROWS", "ROW", *(() if anchor else ("UNBOUNDED", "LANDMARK", "FIXED"))), "in the window")
         if word.text == "UNBOUNDED":
             return "UNBOUNDED", None
         return ("RANGE" if word.text == "RANGE" else "ROWS"), self._parse_amount()
@@ -188,7 +193,7 @@ class ClauseParser(SparkParser):
             sign = "-" if self._match(TokenType.DASH) else ""
             if not self._match_set((TokenType.NUMBER, TokenType.STRING)):
                 break
-            number = Word(sign + self._prev.text, self._place(first))
+            number = Word(sign + self._prev.text, self._place(first, self._prev))
             unit = self._curr
             is_unit = bool(unit) and unit.text.isalpha() and unit.text.upper() not in _AFTER_AMOUNT
             if is_unit:

@@ -44,16 +44,14 @@ class PenstockParser(ClauseParser):
             self._advance_chunk()
             found.append(self._parse_declaration())
             if self._curr:
-                raise self._mistake(f"'{self._curr.text}' is not expected here; the statement should end with ';'")
+                raise self._mistake(f"'{self._curr.text}' is not expected here; is a comma, an operator or ';' missing?")
         return found
 
     def _parse_declaration(self) -> Statement:
         if self._curr.token_type in _SELECTS:
             return self._parse_query_body(Word(UNNAMED, self._place()), is_bare=True)
         if not self._match(TokenType.CREATE):
-            raise self._mistake(
-                expected(self._curr.text, ["CREATE STREAM", "CREATE CQ"], "at the start of a statement")
-            )
+            raise self._mistake(expected(self._curr.text, ["CREATE STREAM", "CREATE CQ"], "at the start of a statement"))
         kind = self._choose(("STREAM", "CQ"), "after CREATE")
         if kind.text == "STREAM":
             return self._parse_stream_statement()
@@ -112,6 +110,9 @@ class PenstockParser(ClauseParser):
             self._expect("FROM", context="after PUNCTUATIONS")
             statement.punctuations = self._name("a column")
             statement.punctuations_global = bool(self._match_text_seq("GLOBAL"))
+            if self._match_text_seq("ON", "(", advance=False):  # without the bracket it is a policy
+                self._advance()
+                statement.punctuations_on = self._names("a column")
         elif self._match(TokenType.PARTITION_BY):
             self._once(statement.partition, first)
             column = self._name("a column")
@@ -154,10 +155,11 @@ class PenstockParser(ClauseParser):
         emit_partial: bool = False,
         is_bare: bool = False,
     ) -> QueryStatement:
+        if self._match(TokenType.WITH, advance=False):
+            raise self._mistake("WITH is not available; give the inner select a name with CREATE CQ")
         if not self._curr or self._curr.token_type not in _SELECTS:
             raise self._mistake(expected(self._curr.text if self._curr else "", ["SELECT"], "here"))
-        select = self._parse_set_operations(self._parse_select(nested=True, parse_subquery_alias=False))
-        assert select is not None
+        select = self._parse_whole_select()
         outputs: list[Format] = []
         if self._match_text_seq("OUTPUT", "TO"):
             outputs.append(self._parse_format())
@@ -171,7 +173,7 @@ class PenstockParser(ClauseParser):
         token = self._curr
         sign = "-" if self._match(TokenType.DASH) else ""
         if self._match_set((TokenType.STRING, TokenType.NUMBER)) or self._match_texts(("NOW", "INFINITY")):
-            return Word(sign + self._prev.text, self._place(token))
+            return Word(sign + self._prev.text, self._place(token, self._prev))
         legal = ["a timestamp 'YYYY-MM-DD HH:MM:SS'", "a clock time 'HH:MM'", "an integer", "Now", "Infinity"]
         raise self._mistake(expected(self._curr.text if self._curr else "", legal, f"after {clause}"))
 
@@ -196,9 +198,7 @@ def parse_statements(sql: str, source: str) -> list[Statement]:
     statements = _parsed(sql, source)
     for statement in statements:
         if isinstance(statement, QueryStatement) and statement.is_bare:
-            raise SyntaxMistake(
-                "a query of an application needs a name: CREATE CQ name AS SELECT …", statement.name.place
-            )
+            raise SyntaxMistake("a query of an application needs a name: CREATE CQ name AS SELECT …", statement.name.place)
     return statements
 
 

@@ -41,9 +41,7 @@ def finished(pairs: list[tuple[Item, Expr]]) -> tuple[tuple[str, Expr], ...]:
         # Aggregates are columns called `sum(price)`; in a name their quotes only get in the way.
         name = item.name or str(expression).replace("`", "")
         if name.lower() in seen:
-            raise SyntaxMistake(
-                f"two columns of the answer are called '{name}'; give one another name with AS", item.place
-            )
+            raise SyntaxMistake(f"two columns of the answer are called '{name}'; give one another name with AS", item.place)
         seen.add(name.lower())
         result.append((name, expression))
     return tuple(result)
@@ -121,6 +119,9 @@ class Grouping:
             for key, name in self._replaced:
                 if node == key:
                     return named(name, node)
+            if isinstance(node, exp.AggFunc) and not node.args.get("this"):
+                text = f"{node.key}() aggregates nothing; write {node.key}(column)"
+                raise SyntaxMistake(text, self._scope.text.place_of(node))
             if bound := _window_bound(node):
                 self._bounds.add(bound)
                 return named(f"{bound}()", node)
@@ -135,10 +136,7 @@ class Grouping:
         for column in tree.find_all(exp.Column):
             if column.name not in known and not column.find_ancestor(exp.AggFunc):
                 name = self._scope.bare_name(column.name)
-                text = (
-                    f"column '{name}' is neither in GROUP BY nor inside an aggregate; "
-                    f"add it to GROUP BY, or write max({name})"
-                )
+                text = f"column '{name}' is neither in GROUP BY nor inside an aggregate; add it to GROUP BY, or write max({name})"
                 raise SyntaxMistake(text, self._scope.text.place_of(column))
 
     def plan(self, node: Node, frame: Framed | Unbounded, life: Lifespan, emit_partial: bool) -> Node:

@@ -122,9 +122,7 @@ def _one_join(
     return WindowJoin(tuple(parts), by_input, windows, conjoin(residual) if residual else None, life)
 
 
-def _join_two_by_two(
-    scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan
-) -> Node:
+def _join_two_by_two(scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan) -> Node:
     _refuse_frames_in_steps(windows, scope.inputs[0].place)
     node, joined = parts[0], [0]
     waiting = list(range(1, len(parts)))

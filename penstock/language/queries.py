@@ -189,6 +189,9 @@ def _refuse_unavailable(tree: exp.Expr, text: Text) -> None:
 def _inputs(tree: exp.Select, context: Context) -> tuple[Input, ...]:
     if not tree.args.get("from_"):
         raise SyntaxMistake("the select has no FROM; name the stream it reads", context.text.place_of(tree))
+    if not tree.expressions:
+        text = "the select list is empty; write *, or the columns you need"
+        raise SyntaxMistake(text, context.text.place_of(tree.args["from_"]))
     sources = [tree.args["from_"].this, *(joined.this for joined in tree.args.get("joins") or ())]
     several = len(sources) > 1
     inputs: list[Input] = []
@@ -241,9 +244,7 @@ def _conditions(tree: exp.Select, scope: Scope, context: Context) -> list[Expr]:
     having = tree.args.get("having")
     if having and not needs_grouping(tree):
         if having.meta.get("word") != "GFILTER":
-            raise SyntaxMistake(
-                "HAVING needs GROUP BY or an aggregate; use WHERE for rows", context.text.place_of(having)
-            )
+            raise SyntaxMistake("HAVING needs GROUP BY or an aggregate; use WHERE for rows", context.text.place_of(having))
         context.warn("GFILTER stands on a select without GROUP BY and acts like WHERE")
         written.append(having.this)
     found: list[Expr] = []

@@ -65,9 +65,7 @@ class Scope:
     def _unknown_alias(self, column: exp.Column) -> SyntaxMistake:
         written = ".".join(part.name for part in column.parts[:-1])
         place = self.text.place_of(column.parts[0])
-        return SyntaxMistake(
-            f"FROM has no source '{written}'; {suggestion(written, [part.alias for part in self.inputs])}", place
-        )
+        return SyntaxMistake(f"FROM has no source '{written}'; {suggestion(written, [part.alias for part in self.inputs])}", place)
 
     def _unknown(self, name: str, parts: Iterable[Input], place: Place | None) -> UnknownColumn:
         listed = list(parts)

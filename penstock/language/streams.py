@@ -36,9 +36,7 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
     columns = {}
     for column in statement.columns:
         if column.name.text.lower() in columns:
-            text = (
-                f"column '{column.name.text}' is declared twice (names are compared without case); rename one of them"
-            )
+            text = f"column '{column.name.text}' is declared twice (names are compared without case); rename one of them"
             raise InvalidDeclaration(text, column.name.place)
         columns[column.name.text.lower()] = _field(column)
     timestamp, disorder = _event_time(statement, columns)
@@ -88,9 +86,7 @@ def _event_time(statement: StreamStatement, columns: dict[str, Field]) -> tuple[
                 f"is '{ARRIVAL}' the event time? Write WATERMARK {ARRIVAL} DELAY OF …, or rename it: "
                 f"without WATERMARK a column '{ARRIVAL}' with the time of arrival is added"
             )
-            raise InvalidDeclaration(
-                text, next(c.name.place for c in statement.columns if c.name.text.lower() == ARRIVAL)
-            )
+            raise InvalidDeclaration(text, next(c.name.place for c in statement.columns if c.name.text.lower() == ARRIVAL))
         columns[ARRIVAL] = Field(ARRIVAL, TIMESTAMP, nullable=False)
         return ARRIVAL, 0
     name = _column(Schema(tuple(columns.values()), f"stream '{statement.name.text}'"), mark.column)
@@ -115,7 +111,8 @@ def _punctuations(statement: StreamStatement, schema: Schema) -> EmbeddedPunctua
         text = f"punctuations are JSON text; column '{column}' is {schema[column].type}, declare it STRING"
         raise InvalidDeclaration(text, statement.punctuations.place)
     on_bad = _policy(statement, "BAD PUNCTUATION", RowPolicy.ERROR)
-    return EmbeddedPunctuations(column, statement.punctuations_global, on_bad)
+    closed = tuple(_column(schema, name) for name in statement.punctuations_on)
+    return EmbeddedPunctuations(column, statement.punctuations_global, on_bad, closed)
 
 
 def _positions(statement: StreamStatement, schema: Schema) -> tuple[str, str]:

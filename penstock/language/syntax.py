@@ -119,6 +119,8 @@ class StreamStatement:
     using: Format | None = None
     punctuations: Word | None = None
     punctuations_global: bool = False
+    #: The attributes that punctuations close, where the statement names them.
+    punctuations_on: list[Word] = field(default_factory=list)
     partition: tuple[Word, Word | None] | None = None
     #: LATE ROWS, BAD ROWS, VIOLATION, BAD PUNCTUATION to the policy's word.
     policies: dict[str, Word] = field(default_factory=dict)

@@ -36,9 +36,7 @@ def length(amount: Amount, clock: bool) -> int:
     total = Decimal(0)
     for number, unit in amount.parts:
         if clock and unit is None:
-            text = (
-                f"'{number.text}' has no unit, and the stream has clock time; write for example {number.text} SECONDS"
-            )
+            text = f"'{number.text}' has no unit, and the stream has clock time; write for example {number.text} SECONDS"
             raise InvalidWindow(text, number.place)
         if not clock and unit is not None:
             text = f"the stream's timestamp is an integer without units; write {number.text} without '{unit.text}'"
@@ -74,9 +72,7 @@ def count(amount: Amount) -> int:
     (number, unit), *more = amount.parts
     if more or (unit and unit.text.lower().removesuffix("s") not in _COUNTED):
         found = unit or more[0][0]
-        raise InvalidWindow(
-            f"a ROW window counts rows; '{found.text}' is no count. Use RANGE for a stretch of time", found.place
-        )
+        raise InvalidWindow(f"a ROW window counts rows; '{found.text}' is no count. Use RANGE for a stretch of time", found.place)
     return _whole(_number(number), number.place)
 
 
@@ -140,17 +136,13 @@ def _frame(clause: WindowClause, clock: bool, life: Lifespan) -> Framed:
 
 
 def _refuse_contradictions(clause: WindowClause) -> None:
-    given = [
-        word for word, part in (("ADVANCE", clause.advance), ("MOVE", clause.move), (clause.form, clause.form)) if part
-    ]
+    given = [word for word, part in (("ADVANCE", clause.advance), ("MOVE", clause.move), (clause.form, clause.form)) if part]
     if clause.anchor == "FIXED":
         given.append("FIXED")
     if clause.anchor == "LANDMARK" and (clause.move or clause.form):
         given.append("LANDMARK")
     if len(given) > 1:
-        raise InvalidWindow(
-            f"{' and '.join(given)} say different things about the window's movement; keep one", clause.place
-        )
+        raise InvalidWindow(f"{' and '.join(given)} say different things about the window's movement; keep one", clause.place)
 
 
 def lifespan(begin: Word | None, end: Word | None, clock: bool, now: int | None) -> Lifespan:

@@ -45,7 +45,8 @@ class Catalog:
 
     def _refuse_other(self, known: object, new: object, name: str, others: dict[str, object] | object) -> None:
         if name.lower() in others or (known is not None and known != new):  # type: ignore[operator]
-            raise InvalidDeclaration(f"'{name}' is declared twice with different content; rename one of them", f"application '{self.name}'")
+            text = f"'{name}' is declared twice with different content; rename one of them"
+            raise InvalidDeclaration(text, f"application '{self.name}'")
 
     def stream(self, name: str) -> StreamDeclaration:
         try:
@@ -62,7 +63,8 @@ class Catalog:
 
         def visit(query: ContinuousQuery, path: tuple[str, ...]) -> Iterator[ContinuousQuery]:
             if query.name in path:
-                raise InvalidDeclaration(f"queries read each other in a circle: {' -> '.join((*path, query.name))}", f"application '{self.name}'")
+                circle = " -> ".join((*path, query.name))
+                raise InvalidDeclaration(f"queries read each other in a circle: {circle}", f"application '{self.name}'")
             if query.name in done:
                 return
             for name in query.depends_on:
