@@ -1,1 +1,1 @@
-
+"""What can be proved of a plan before it runs."""

@@ -1,0 +1,58 @@
+"""Apply the rules until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.relational import Node
+from penstock.plan.rewrites.prune_columns import prune_together
+from penstock.plan.rewrites.table import LOCAL_RULES
+
+
+def rewrite(plan: Node) -> Node:
+    """The plan after all rules; it gives the same answers.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from penstock.expressions.nodes import Column
+    >>> from penstock.model.declarations import Source, StreamDeclaration
+    >>> from penstock.model.schema import Schema
+    >>> from penstock.plan.describe import tree
+    >>> from penstock.plan.nodes.relational import Project, Scan
+    >>> bid = StreamDeclaration("bid", Schema.of(item=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
+    >>> twice = Project(Project(Scan(bid), (("x", Column("item")),)), (("y", Column("x")),))
+    >>> print(tree(rewrite(twice)))
+    Project y = item
+      Scan bid
+    """
+    return _rewritten((plan,))[0]
+
+
+def rewritten(catalog: Catalog) -> Catalog:
+    """The application with all its plans rewritten; the same object when no rule applies.
+
+    Plans are rewritten together, so that sub-plans which several queries share stay shared.
+    """
+    before = [query.plan for query in catalog.queries.values()]
+    after = _rewritten(before)
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return catalog
+    changed = zip(catalog.queries.items(), after, strict=True)
+    queries = {name: query if plan is query.plan else replace(query, plan=plan) for (name, query), plan in changed}
+    return Catalog(catalog.name, dict(catalog.streams), queries, list(catalog.warnings))
+
+
+def _rewritten(plans: Sequence[Node]) -> tuple[Node, ...]:
+    after = prune_together([_locally(plan) for plan in plans])
+    # Every rule moves a filter down or removes something, so this ends.
+    return after if all(new is old for new, old in zip(after, plans, strict=True)) else _rewritten(after)
+
+
+def _locally(plan: Node) -> Node:
+    before = plan
+    for rule in LOCAL_RULES:
+        plan = rule(plan)
+    return plan if plan is before else _locally(plan)

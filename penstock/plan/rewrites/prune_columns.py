@@ -1,0 +1,178 @@
+"""Let only columns cross that somebody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from penstock.expressions.nodes import Column, Expr
+from penstock.model.windows import Framed
+from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
+from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
+
+#: Names needed of a sub-plan, by its text: equal sub-plans run once, so they must stay equal.
+Needs = dict[str, set[str]]
+
+
+def prune_columns(plan: Node) -> Node:
+    """Put a select list over every stream whose columns are not all read, and shorten lists that are longer than needed.
+
+    Keys, partition columns, conditions and arguments of aggregates count as read. Columns with a declared constraint
+    stay as well: a row that breaks it must be found whatever the query reads.
+    """
+    return prune_together((plan,))[0]
+
+
+def prune_together(plans: Sequence[Node]) -> tuple[Node, ...]:
+    """The same for all queries of an application: a sub-plan they share keeps what any of them reads."""
+    needs = _needs(plans)
+    return tuple(_rebuilt(plan, needs, below_list=False) for plan in plans)
+
+
+# -- what is needed ----------------------------------------------------------------------------------------------------
+
+
+def _needs(plans: Sequence[Node]) -> Needs:
+    needs: Needs = {}
+    for plan in plans:
+        needs.setdefault(repr(plan), set()).update(plan.schema.names)
+    # A node is higher than its inputs, so all its readers have spoken before it passes their needs on.
+    found = {repr(node): node for plan in plans for node in _visible(plan)}
+    for text, node in sorted(found.items(), key=lambda item: -_height(item[1])):
+        for part, names in _needed_below(node, needs.setdefault(text, set())):
+            needs.setdefault(repr(part), set()).update(names)
+    return needs
+
+
+def _visible(node: Node) -> Iterable[Node]:
+    yield node
+    for part in _parts(node):
+        yield from _visible(part)
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """Inputs that can be pruned apart from the node: a filtered stream is one thing, and so is a list over it."""
+    is_prefix = is_filtered_scan(node) or (isinstance(node, Project) and is_filtered_scan(node.input))
+    return () if is_prefix else node.inputs
+
+
+def _height(node: Node) -> int:
+    return 1 + max((_height(part) for part in node.inputs), default=0)
+
+
+def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
+    parts = _parts(node)
+    if not parts:
+        return []
+    match node:
+        case Select() | GroupFilter():
+            return [(node.input, needed | reads(node.condition, node.schema))]
+        case Project():
+            read = [reads(expr, node.input.schema) for name, expr in _kept(node, needed)]
+            return [(node.input, set().union(*read))]
+        case Union() if _can_narrow(node):
+            return [(part, {part.schema.names[at] for at in _places(node, needed)}) for part in parts]
+        case WindowJoin():
+            return [(part, _of_join_input(node, port, needed)) for port, part in enumerate(parts)]
+        case GroupBy():
+            return [(node.input, _of_grouping(node))]
+        case _:
+            return [(part, set(part.schema.names)) for part in parts]
+
+
+def _can_narrow(node: Union) -> bool:
+    """Whether every input is a list or a stream, whose columns can be chosen one by one."""
+    return all(isinstance(part, Project) or is_filtered_scan(part) for part in node.parts)
+
+
+def _places(node: Union, needed: set[str]) -> list[int]:
+    """Which columns of a union stay; at least one, or rows could not be counted."""
+    promised: set[int] = set()
+    for part in node.parts:
+        source = part.input if isinstance(part, Project) else part
+        guarded = _guarded(source) if is_filtered_scan(source) else set()
+        shown = part.items if isinstance(part, Project) else [(name, Column(name)) for name in part.schema.names]
+        promised |= {at for at, (_, expr) in enumerate(shown) if _shows(expr, guarded)}
+    wanted = {node.schema.index(name) for name in needed}
+    return sorted(promised | wanted) or [0]
+
+
+def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
+    schema = node.parts[port].schema
+    residual = reads(node.residual, node.schema) if node.residual is not None else set()
+    windows = node.windows[port]
+    partitions = windows.partition_by if isinstance(windows, Framed) else ()
+    read = {*needed, *residual, *node.keys[port], *partitions}
+    return {schema[name].name for name in read if name in schema}
+
+
+def _of_grouping(node: GroupBy) -> set[str]:
+    schema = node.input.schema
+    partitions = node.window.partition_by if isinstance(node.window, Framed) else ()
+    arguments = [reads(call.argument, schema) for call in node.aggregates if call.argument is not None]
+    return {schema[name].name for name in (*node.keys, *partitions)}.union(*arguments)
+
+
+# -- the smaller plan --------------------------------------------------------------------------------------------------
+
+
+def _rebuilt(node: Node, needs: Needs, below_list: bool) -> Node:
+    needed = needs.get(repr(node), set())
+    if is_filtered_scan(node):
+        return node if below_list else _listed(node, needed)
+    inputs = [_rebuilt(part, needs, isinstance(node, Project)) for part in node.inputs]
+    if isinstance(node, Project):
+        items = _kept(node, needed)
+        return with_inputs(node, inputs) if items == node.items else Project(inputs[0], items)
+    if isinstance(node, Union):
+        inputs = _same_columns(node, inputs, needed)
+    return with_inputs(node, inputs)
+
+
+def _listed(node: Node, needed: set[str]) -> Node:
+    """A stream with the columns somebody reads, in their order; at least one, or rows could not be counted."""
+    stream = _scan_of(node).stream
+    wanted = needed | _guarded(node)
+    kept = [name for name in node.schema.names if name in wanted]
+    if not kept:
+        kept = [node.schema.names[stream.schema.index(stream.timestamp)]]
+    if len(kept) == len(node.schema):
+        return node
+    return Project(node, tuple((name, Column(name)) for name in kept))
+
+
+def _kept(node: Project, needed: set[str]) -> tuple[tuple[str, Expr], ...]:
+    guarded = _guarded(node.input) if is_filtered_scan(node.input) else set()
+    items = tuple(item for item in node.items if item[0] in needed or _shows(item[1], guarded))
+    return items or node.items[:1]
+
+
+def _shows(expr: Expr, names: set[str]) -> bool:
+    return isinstance(expr, Column) and expr.name in names
+
+
+def _guarded(node: Node) -> set[str]:
+    """Columns of a filtered stream about which its declaration promises something."""
+    scan = _scan_of(node)
+    promised = [constraint.column for constraint in scan.stream.constraints]
+    if scan.stream.punctuations is not None:
+        promised += scan.stream.punctuations.columns
+    return {scan.schema.names[scan.stream.schema.index(name)] for name in promised}
+
+
+def _scan_of(node: Node) -> Scan:
+    while isinstance(node, Select):
+        node = node.input
+    assert isinstance(node, Scan)
+    return node
+
+
+def _same_columns(node: Union, inputs: Sequence[Node], needed: set[str]) -> list[Node]:
+    """Inputs reduced to the same places: one of them may be shared with a reader who needs more."""
+    if not _can_narrow(node):
+        return list(inputs)
+    same: list[Node] = []
+    for old, new in zip(node.parts, inputs, strict=True):
+        names = tuple(old.schema.names[at] for at in _places(node, needed))
+        fits = new.schema.names == names
+        same.append(new if fits else Project(new, tuple((name, Column(name)) for name in names)))
+    return same

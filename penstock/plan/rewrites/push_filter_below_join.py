@@ -1,0 +1,49 @@
+"""Filter before joining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.expressions.nodes import Expr, conjoin, conjuncts
+from penstock.model.windows import Framed
+from penstock.plan.nodes.relational import Node, Select, WindowJoin
+from penstock.plan.rewrites.rebuild import bottom_up, filtered, reads
+
+
+def push_filter_below_join(plan: Node) -> Node:
+    """Move conditions that read one input of a join below it, from a selection above and from the join itself.
+
+    Rows that cannot be in a result are then neither stored nor probed. It does not fire over windows of rows: there a
+    row that is filtered out still takes a place in its window.
+    """
+    return bottom_up(plan, _pushed)
+
+
+def _pushed(node: Node) -> Node:
+    above = conjuncts(node.condition) if isinstance(node, Select) else []
+    join = node.input if isinstance(node, Select) else node
+    if not isinstance(join, WindowJoin) or any(isinstance(window, Framed) and window.in_rows for window in join.windows):
+        return node
+    within = conjuncts(join.residual) if join.residual is not None else []
+    own = [_of_one_input(join, condition) for condition in (*above, *within)]
+    if all(port is None for port in own):
+        return node
+    parts = [
+        filtered(part, [c for c, owner in zip((*above, *within), own, strict=True) if owner == port])
+        for port, part in enumerate(join.parts)
+    ]
+    kept = _remaining(within, own[len(above) :])
+    narrowed = replace(join, parts=tuple(parts), residual=conjoin(kept) if kept else None)
+    return filtered(narrowed, _remaining(above, own[: len(above)]))
+
+
+def _of_one_input(join: WindowJoin, condition: Expr) -> int | None:
+    """The only input the condition reads."""
+    names = reads(condition, join.schema)
+    owners = [port for port, part in enumerate(join.parts) if names and all(name in part.schema for name in names)]
+    return owners[0] if owners else None
+
+
+def _remaining(conditions: Sequence[Expr], owners: Sequence[int | None]) -> list[Expr]:
+    return [condition for condition, owner in zip(conditions, owners, strict=True) if owner is None]

@@ -1,0 +1,28 @@
+"""All rules, in the order they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.plan.rewrites.merge_projects import merge_projects
+from penstock.plan.rewrites.merge_selects import merge_selects
+from penstock.plan.rewrites.prune_columns import prune_columns
+from penstock.plan.rewrites.push_filter_below_join import push_filter_below_join
+from penstock.plan.rewrites.push_filter_below_project import push_filter_below_project
+from penstock.plan.rewrites.push_filter_below_union import push_filter_below_union
+from penstock.plan.rewrites.rebuild import Rule
+
+#: Rules that look at one plan.
+LOCAL_RULES: tuple[Rule, ...] = (
+    push_filter_below_project,
+    push_filter_below_union,
+    push_filter_below_join,
+    # Behind the rules that move selections: they leave several on one another.
+    merge_selects,
+    merge_projects,
+)
+
+#: `prune_columns` is last because it must see what the others leave; it looks at all queries of an application together.
+RULES: tuple[Rule, ...] = (*LOCAL_RULES, prune_columns)
+
+RULES_BY_NAME: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
