@@ -128,9 +128,14 @@ class Kernel:
             self._emit(work, work.operator.on_control(control))
 
     def _end(self, control: Control) -> None:
-        """End of one query, or of everything: promises first, then the mark that follows all rows."""
+        """End of one query, or of everything: promises first, then the mark that follows all rows.
+
+        Derived streams hear of it in their packets, behind rows that a budget may have held back in an earlier stage.
+        """
         query = str(control.detail.get("query", ""))
         for entry, ingress in self.ingresses.items():
+            if ingress.spec.partitions:
+                continue
             if not query:
                 for element in ingress.end():
                     self._enter(entry, element)
@@ -152,9 +157,7 @@ class Kernel:
             item = _Item(number, element)
             work.queue.append(item)
             work.waiting_rows += item.rows
-        for output in self._outputs_of.get(port, ()):
-            if not (isinstance(element, End) and element.query and element.query != output):
-                self._answers.append(Answer(output, element))
+        self._answers += [Answer(output, element) for output in self._outputs_of.get(port, ())]
 
     def _emit(self, work: _Work, elements: Iterable[Element | Quarantined | Routed]) -> None:
         for element in elements:
@@ -227,6 +230,11 @@ class Kernel:
     @property
     def waiting_rows(self) -> int:
         return sum(work.waiting_rows for work in self._work.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no element waits in any queue."""
+        return not any(work.queue for work in self._work.values())
 
     @property
     def nodes(self) -> tuple[str, ...]:

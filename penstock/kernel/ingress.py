@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.codes import group_codes
@@ -23,15 +22,20 @@ from penstock.metadata.announcements import Announcements
 from penstock.metadata.derivation import UniqueAttribute
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
-from penstock.model.elements import FOREVER, NEVER, Element, Heartbeat, Quarantined
+from penstock.model.elements import FOREVER, NEVER, Element, End, Heartbeat, Quarantined
+from penstock.model.masks import Mask, booleans
 from penstock.model.patterns import Pattern, between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.scalars import decode, encode
 from penstock.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySpec:
-    """What a shard must know to guard one entry; `constraints` are in entry names."""
+    """What a shard must know to guard one entry; `constraints` are in entry names.
+
+    `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources.
+    """
 
     name: str
     stream: str
@@ -41,6 +45,7 @@ class EntrySpec:
     on_late: RowPolicy = RowPolicy.QUARANTINE
     on_bad: RowPolicy = RowPolicy.QUARANTINE
     on_violation: RowPolicy = RowPolicy.ERROR
+    partitions: int = 0
 
 
 class Ingress:
@@ -53,32 +58,48 @@ class Ingress:
         self.alignment = Alignment(schema=self.schema)
         self.closed = Announcements(self.schema)
         self.clustered: dict[str, dict[int, Any]] = {}
+        self.ended: dict[str, set[int]] = {}
         self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
 
     def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
-        """Elements of one micro-batch: rows, then what became known, then the frontier."""
-        ordered = sorted(packets, key=lambda packet: (packet.partition, packet.sequence))
+        """Elements of one micro-batch: rows, then what became known, then the frontier, then ends."""
         refused: list[Quarantined] = []
-        batches: list[Batch] = []
-        released: list[Punctuation] = []
+        found: list[tuple[Batch, Mask]] = []
         known: dict[int, list[Punctuation]] = {}
+        ordered = sorted(packets, key=lambda packet: (packet.partition, packet.sequence))
         for packet in ordered:
             self._count(packet)
-            if packet.kind is not PacketKind.ROWS:
+            if packet.kind is PacketKind.VIOLATING and packet.batch is not None:
+                batch = self._in_time(packet.batch, packet.partition, refused)
+                found.append((batch, np.ones(batch.num_rows, np.bool_)))
+            elif packet.kind is not PacketKind.ROWS:
                 refused.append(self._refuse(packet))
-                continue
-            marks = known.setdefault(packet.partition, [])
-            marks += [*packet.marks, *self._across_tasks(packet)]
-            if packet.batch is not None:
-                batches.append(self._after_marks(self._in_time(packet.batch, packet.partition, refused), marks, refused))
-        for partition, marks in known.items():
-            released += [valid for mark in marks for valid in self.alignment.announce(partition, mark)]
+            else:
+                found += self._rows(packet, known.setdefault(packet.partition, []), refused)
         for packet in ordered:
             self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
-        usable = self._within_closed(_merged(batches), refused)
-        self.totals["used"] += sum(batch.num_rows for batch in usable)
+        usable = self._grammatical(found, refused)
+        released = [
+            valid for partition, marks in known.items() for mark in marks for valid in self.alignment.announce(partition, mark)
+        ]
         news = [mark for mark in (*released, *self._unique(usable)) if self._remember(mark)]
-        return [*refused, *usable, *news, *self._heartbeat()]
+        return [*refused, *usable, *news, *self._heartbeat(), *self._ends(ordered)]
+
+    def _rows(self, packet: Packet, marks: list[Punctuation], refused: list[Quarantined]) -> list[tuple[Batch, Mask]]:
+        """The packet's rows in time, and which of them match a punctuation before them; adds the packet's own marks."""
+        marks += [*packet.marks, *self._across_tasks(packet)]
+        if packet.batch is None:
+            return []
+        batch = self._in_time(packet.batch, packet.partition, refused)
+        columns = dict(zip(batch.schema.names, batch.rows.columns, strict=True))
+        wrong = self.closed.mask(columns, batch.num_rows)
+        if len(self.alignment.partitions) > 1:  # what a single partition says is closed at once
+            wrong |= self.alignment.said_by(packet.partition).mask(columns, batch.num_rows)
+        for mark in marks:
+            after = batch.pos > mark.pos
+            if after.any():
+                wrong |= after & mark.matches_batch(batch.rows)
+        return [(batch, wrong)]
 
     def _count(self, packet: Packet) -> None:
         self.alignment.see_partition(packet.partition)
@@ -89,6 +110,17 @@ class Ingress:
         """The stream has ended: nothing comes any more."""
         self.frontiers.current = FOREVER
         return [Heartbeat(FOREVER)]
+
+    def _ends(self, packets: Sequence[Packet]) -> list[Element]:
+        """A query has ended here when it has in every shard that sends rows."""
+        ended: list[Element] = []
+        for packet in packets:
+            for query in packet.ends:
+                told = self.ended.setdefault(query, set())
+                told.add(packet.partition)
+                if len(told) == self.spec.partitions:
+                    ended += [End(query)] if query else [*self.end(), End()]
+        return ended
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -123,29 +155,21 @@ class Ingress:
 
     # -- punctuations -------------------------------------------------------------------------------------------------
 
-    def _after_marks(self, batch: Batch, marks: Sequence[Punctuation], refused: list[Quarantined]) -> Batch:
-        """Refuse rows that match a punctuation before them in the same partition and micro-batch."""
-        wrong = np.zeros(batch.num_rows, np.bool_)
-        for mark in marks:
-            after = batch.pos > mark.pos
-            if after.any():
-                wrong |= after & mark.matches_batch(batch.rows)
-        return self._violating(batch, wrong, refused) if wrong.any() else batch
+    def _grammatical(self, found: Sequence[tuple[Batch, Mask]], refused: list[Quarantined]) -> list[Batch]:
+        """One batch of the rows that match no earlier punctuation and repeat no unique value."""
+        full = [(batch, wrong) for batch, wrong in found if batch.num_rows]
+        if not full:
+            return []
+        batch = Batch.concat([batch for batch, _ in full])
+        wrong = np.concatenate([wrong for _, wrong in full])
+        for constraint in self.spec.constraints:
+            if constraint.kind is ConstraintKind.UNIQUE:
+                wrong |= _repeats(batch, constraint.column, wrong)
+        good = self._violating(batch, wrong, refused) if wrong.any() else batch
+        self.totals["used"] += good.num_rows
+        return [good] if good.num_rows else []
 
-    def _within_closed(self, batches: Sequence[Batch], refused: list[Quarantined]) -> list[Batch]:
-        """Refuse rows that match a punctuation of an earlier micro-batch, or repeat a unique value."""
-        usable: list[Batch] = []
-        for batch in batches:
-            columns = dict(zip(batch.schema.names, batch.rows.columns, strict=True))
-            wrong = self.closed.mask(columns, batch.num_rows)
-            for constraint in self.spec.constraints:
-                if constraint.kind is ConstraintKind.UNIQUE:
-                    wrong |= _repeats(batch, constraint.column)
-            good = self._violating(batch, wrong, refused) if wrong.any() else batch
-            usable += [good] if good.num_rows else []
-        return usable
-
-    def _violating(self, batch: Batch, wrong: npt.NDArray[np.bool_], refused: list[Quarantined]) -> Batch:
+    def _violating(self, batch: Batch, wrong: Mask, refused: list[Quarantined]) -> Batch:
         count = int(wrong.sum())
         self.totals["violating"] += count
         text = f"{count} rows of stream '{self.spec.stream}' match a punctuation that came before them"
@@ -181,13 +205,16 @@ class Ingress:
         for label, edge in packet.edges.items():
             kind, column = label.split(":", 1)
             if kind == "ordered":
-                # The range ends below the newest value, and says nothing about the rows it was learnt from.
-                marks.append(self._mark(column, between(None, edge, True, False), FOREVER))
+                # The range ends below the newest value; the packing task has judged the rows it was learnt from.
+                greatest, position = edge
+                marks.append(self._mark(column, between(None, decode(greatest), True, False), position))
             else:
                 known = self.clustered.setdefault(column, {})
-                if packet.partition in known and known[packet.partition] != edge[0]:
-                    marks.append(self._mark(column, constant(known[packet.partition]), -1))
-                known[packet.partition] = edge[1]
+                first, last = map(decode, edge)
+                open_value = known.get(packet.partition)
+                if open_value is not None and not constant(open_value).matches(first):
+                    marks.append(self._mark(column, constant(open_value), -1))
+                known[packet.partition] = last
         return marks
 
     def _mark(self, column: str, pattern: Pattern, pos: int) -> Punctuation:
@@ -206,7 +233,11 @@ class Ingress:
                 "frontiers": self.frontiers.snapshot(),
                 "alignment": self.alignment.to_json(),
                 "closed": self.closed.to_json(),
-                "clustered": {name: list(known.items()) for name, known in self.clustered.items()},
+                "clustered": {
+                    column: [[partition, encode(value)] for partition, value in known.items()]
+                    for column, known in self.clustered.items()
+                },
+                "ended": {query: sorted(told) for query, told in self.ended.items()},
                 "totals": dict(self.totals),
             }
         )
@@ -216,20 +247,18 @@ class Ingress:
         self.frontiers.restore(meta["frontiers"])
         self.alignment = Alignment.from_json(meta["alignment"], self.schema)
         self.closed = Announcements.from_json(meta["closed"], self.schema)
-        self.clustered = {name: {int(key): value for key, value in known} for name, known in meta["clustered"].items()}
+        self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
+        self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = dict(meta["totals"])
 
 
-def _merged(batches: Sequence[Batch]) -> list[Batch]:
-    """One batch for the operators: fewer, larger calls."""
-    full = [batch for batch in batches if batch.num_rows]
-    return [Batch.concat(full)] if full else []
-
-
-def _repeats(batch: Batch, column: str) -> npt.NDArray[np.bool_]:
-    """Rows whose value already stands in an earlier row of the batch."""
+def _repeats(batch: Batch, column: str, wrong: Mask) -> Mask:
+    """Rows whose value already stands in an earlier row of the batch that is not wrong; NULL repeats nothing."""
+    values = batch.column(column)
     order = np.argsort(batch.pos, kind="stable")
-    _, first, _ = group_codes([batch.column(column).take(pa.array(order))])
-    repeated = np.ones(batch.num_rows, np.bool_)
-    repeated[order[first]] = False
+    candidates = order[~wrong[order] & booleans(values.is_valid())[order]]
+    _, first, _ = group_codes([values.take(pa.array(candidates))])
+    repeated = np.zeros(batch.num_rows, np.bool_)
+    repeated[candidates] = True
+    repeated[candidates[first]] = False
     return repeated

@@ -18,10 +18,11 @@ class PacketKind(StrEnum):
     ROWS = "rows"
     LATE = "late"
     BAD = "bad"
+    #: Rows that break a declared constraint within their packing task.
+    VIOLATING = "violating"
     CONTROL = "control"
     #: Ready for a sink: carried through later stages untouched.
     OUTPUT = "output"
-    QUARANTINE = "quarantine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,9 @@ class Packet:
     total
         Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
     edges
-        For declared attributes: first and last value (clustered), greatest value (ordered).
+        For declared attributes: first and last value (clustered), greatest value and last position (ordered).
+    ends
+        Queries whose last row has left this partition of a derived stream; an empty name means all of them.
     """
 
     entry: str
@@ -57,6 +60,7 @@ class Packet:
     reason: str = ""
     edges: Mapping[str, Any] = field(default_factory=dict)
     control: Control | None = None
+    ends: tuple[str, ...] = ()
 
     def encode(self) -> tuple[str, bytes | None]:
         """Header text and body."""
@@ -73,6 +77,8 @@ class Packet:
             header["r"] = self.reason
         if self.edges:
             header["d"] = dict(self.edges)
+        if self.ends:
+            header["q"] = list(self.ends)
         if self.control is not None:
             header["c"] = [self.control.epoch, self.control.kind, dict(self.control.detail)]
         return json.dumps(header, separators=(",", ":")), None if self.batch is None else encode_segment(self.batch.stored())
@@ -96,4 +102,5 @@ class Packet:
             reason=found.get("r", ""),
             edges=found.get("d", {}),
             control=Control(control[0], control[1], control[2]) if control else None,
+            ends=tuple(found.get("q", ())),
         )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columnar.hashing import hash_columns
+from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.metadata.derivation import ClusteredAttribute
@@ -22,12 +25,20 @@ from penstock.metadata.embedded import read_punctuation
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.declarations import ConstraintKind, RowPolicy, StreamDeclaration
 from penstock.model.elements import NEVER
-from penstock.model.patterns import one_of
+from penstock.model.masks import comparable
+from penstock.model.patterns import constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.scalars import encode, plain
 from penstock.model.schema import Schema
 
 #: System columns a host adds to the user's columns before packing.
 TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position", "_mark", "_bad", "_keep"
+
+#: Low bits of a position that name the source partition, where partitions count their own offsets.
+_PARTITION_BITS = 16
+
+#: Punctuations on several key columns are taken apart value by value up to this many combinations.
+_MOST_COMBINATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,9 @@ class Route:
         return Schema.from_arrow(self.columns, f"stream '{self.stream.name}'")
 
 
-def pack(rows: pa.RecordBatch, route: Route, base: int, sequence: int = 0) -> Iterator[tuple[int, Packet]]:
+def pack(
+    rows: pa.RecordBatch, route: Route, base: int, sequence: int = 0, newest: dict[int, int] | None = None
+) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
 
     Parameters
@@ -66,45 +79,59 @@ def pack(rows: pa.RecordBatch, route: Route, base: int, sequence: int = 0) -> It
         Entry columns, then the system columns that the host knows.
     base
         Position of the first row where the source has no positions of its own.
+    newest
+        Greatest event time of each source partition so far; kept up to date here. A task that packs its rows in several
+        pieces hands in the same mapping each time, so that lateness does not depend on the pieces.
     """
-    for partition, part, first in _by_partition(rows):
-        yield from _pack_partition(part, route, partition, base + first, sequence)
+    known = {} if newest is None else newest
+    for partition, part, positions in _by_partition(rows, base):
+        yield from _pack_partition(part, positions, route, partition, sequence, known)
 
 
-def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch, int]]:
+def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
+    """Rows and positions of each source partition."""
+    has_own = POSITION in rows.schema.names
+    positions = int64s(pc.fill_null(rows.column(POSITION), 0)) if has_own else np.arange(base, base + rows.num_rows)
     if PARTITION not in rows.schema.names:
-        yield 0, rows, 0
+        yield 0, rows, positions
         return
     ids = int64s(pc.fill_null(rows.column(PARTITION), 0))
-    values, firsts = np.unique(ids, return_index=True)
-    for value, first in zip(values.tolist(), firsts.tolist(), strict=True):
-        part = rows if len(values) == 1 else rows.filter(pa.array(ids == value))
-        yield value, part, first
+    if has_own:
+        # Partitions count from zero each; positions of the stream must differ, or ties would have no order.
+        positions = (positions << _PARTITION_BITS) | (ids & (1 << _PARTITION_BITS) - 1)
+    for value in np.unique(ids).tolist() or [0]:
+        chosen = np.flatnonzero(ids == value)
+        yield value, rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen)), positions[chosen]
 
 
-def _pack_partition(rows: pa.RecordBatch, route: Route, partition: int, base: int, sequence: int) -> Iterator[tuple[int, Packet]]:
-    total = rows.num_rows
-    marks, rows, positions, bad_marks = _take_marks(rows, route, base)
+def _pack_partition(
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int]
+) -> Iterator[tuple[int, Packet]]:
+    marks, rows, positions, bad_marks = _take_marks(rows, positions, route)
+    total = rows.num_rows + len(bad_marks)
     good, bad = _sound(rows)
     yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
     batch = _entry_batch(rows, positions, good, route)
     kept = _mask(rows, KEEP)[good]
-    late = _late_within_task(batch.ts, route.stream.disorder)
-    newest = int(batch.ts.max()) if batch.num_rows else NEVER
-    edges, derived = _derive(batch, route)
-    filtered = int((~kept & ~late).sum())
-    refused = batch.filter(late) if late.any() else None
-    usable = batch.filter(kept & ~late)
+    late = _late_within_task(batch.ts, route.stream.disorder, newest.get(partition, NEVER))
+    newest[partition] = max(newest.get(partition, NEVER), int(batch.ts.max(initial=NEVER)))
+    edges, derived, broken = _derive(batch, route)
     home = partition % route.shards
-    shares = by_shard(usable, route.keys, route.shards, home)
+    shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
     routed = _route_marks([*marks, *derived], route)
+    filtered = int((~kept).sum())
     for shard in range(route.shards):
         yield shard, Packet(
-            route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
-            total=total if shard == home else 0, filtered=filtered if shard == home else 0, edges=edges,
+            route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), newest[partition],
+            marks=tuple(routed.get(shard, ())), total=total if shard == home else 0,
+            filtered=filtered if shard == home else 0, edges=edges,
         )  # fmt: skip
-    if refused is not None:
-        yield home, Packet(route.entry, PacketKind.LATE, partition, sequence, refused, reason="late")
+    # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
+    if (kept & late).any():
+        yield home, Packet(route.entry, PacketKind.LATE, partition, sequence, batch.filter(kept & late), reason="late")
+    if (kept & broken & ~late).any():
+        for shard, share in by_shard(batch.filter(kept & broken & ~late), route.keys, route.shards, home).items():
+            yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, sequence, share)
 
 
 def _mask(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
@@ -126,19 +153,23 @@ def _sound(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], dict[str, npt.N
 
 
 def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route) -> Batch:
-    columns = pa.RecordBatch.from_arrays([rows.column(name) for name in route.columns.names], schema=route.columns)
+    arrays = [_as(rows.column(item.name), item.type) for item in route.columns]
+    columns = pa.RecordBatch.from_arrays(arrays, schema=route.columns)
     if good.all():
         return Batch(columns, int64s(rows.column(TIME)), positions)
     ts = int64s(pc.fill_null(rows.column(TIME), 0))
     return Batch(columns, ts, positions).filter(good)
 
 
-def _late_within_task(ts: Int64s, disorder: int) -> npt.NDArray[np.bool_]:
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Hosts hand over the same values under other types: time zones of the session, large strings."""
+    return column if column.type == kind else column.cast(kind)
+
+
+def _late_within_task(ts: Int64s, disorder: int, newest: int) -> npt.NDArray[np.bool_]:
     """Rows older than an earlier row of the task by more than the declared bound: a broken promise, however batches are cut."""
-    if len(ts) < 2:
-        return np.zeros(len(ts), np.bool_)
-    newest_before = np.concatenate(([ts[0]], np.maximum.accumulate(ts)[:-1]))
-    result: npt.NDArray[np.bool_] = ts < newest_before - disorder
+    newest_before = np.maximum.accumulate(np.concatenate(([newest], ts[:-1])))[: len(ts)]
+    result: npt.NDArray[np.bool_] = ts < shifted(newest_before, -disorder)
     return result
 
 
@@ -186,35 +217,33 @@ def shard_of(columns: Sequence[pa.Array], rows: int, shards: int) -> Int64s:
 
 
 def _take_marks(
-    rows: pa.RecordBatch, route: Route, base: int
+    rows: pa.RecordBatch, positions: Int64s, route: Route
 ) -> tuple[list[Punctuation], pa.RecordBatch, Int64s, list[tuple[int, str]]]:
     """Embedded punctuations, the remaining rows, the positions of these, and marks that cannot be read."""
-    if POSITION in rows.schema.names:
-        positions = int64s(pc.fill_null(rows.column(POSITION), 0))
-    else:
-        positions = np.arange(base, base + rows.num_rows, dtype=np.int64)
     if MARK not in rows.schema.names or rows.column(MARK).null_count == rows.num_rows:
         return [], rows, positions, []
     is_mark = rows.column(MARK).is_valid().to_numpy(zero_copy_only=False)
-    marks, unreadable = [], []
+    marks: list[Punctuation] = []
+    unreadable: list[tuple[int, str]] = []
     for index in np.flatnonzero(is_mark).tolist():  # punctuations are few; each becomes an object anyway
         text = rows.column(MARK)[index].as_py()
         try:
-            marks.append(read_mark(text, route, int(positions[index])))
+            mark = read_mark(text, route, int(positions[index]))
+            marks += [] if mark is None else [mark]
         except InvalidPattern as found:
             if route.stream.punctuations is not None and route.stream.punctuations.on_bad is RowPolicy.ERROR:
                 raise
             unreadable.append((int(positions[index]), f"{text}: {found.message}"))
-    present = [mark for mark in marks if mark is not None]
     keep = np.flatnonzero(~is_mark)
-    return present, rows.take(pa.array(keep)), positions[keep], unreadable
+    return marks, rows.take(pa.array(keep)), positions[keep], unreadable
 
 
 def read_mark(text: str, route: Route, position: int) -> Punctuation | None:
     """A punctuation from its JSON text, in the entry's names; None if it says nothing about the entry's columns."""
     stream = route.stream
     is_global = stream.punctuations is not None and stream.punctuations.is_global
-    where = f"stream '{stream.name}', position {position}"
+    offset = position >> _PARTITION_BITS if stream.partition_column and stream.position_column else position
+    where = f"stream '{stream.name}', position {offset}"
     return in_entry_names(read_punctuation(text, stream.schema, where, position), route, is_global)
 
 
@@ -236,43 +265,93 @@ def _route_marks(marks: Iterable[Punctuation], route: Route) -> dict[int, list[P
 
 
 def split_mark(mark: Punctuation, keys: tuple[str, ...] | None, shards: int, schema: Schema) -> Iterator[tuple[int, Punctuation]]:
+    """The shards a punctuation is for, each with its share."""
     if keys == () or shards == 1:
         yield 0, mark
         return
-    if keys is not None and len(keys) == 1 and mark.pattern(keys[0]).values:
-        key = keys[0]
-        values = mark.pattern(key).values
-        kind = schema[key].type
-        array = pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else kind)
-        homes = shard_of([array], len(values), shards)
-        for shard in np.unique(homes).tolist():
-            mine = [value for value, home in zip(values, homes.tolist(), strict=True) if home == shard]
-            yield shard, mark.narrowed(key, one_of(mine))
+    listed = _listed(mark, keys or ())
+    if not listed:
+        for shard in range(shards):
+            yield shard, mark
         return
-    for shard in range(shards):
-        yield shard, mark
+    assert keys is not None
+    homes = _homes(listed, keys, shards, schema)
+    if len(keys) == 1:
+        for shard in np.unique(homes).tolist():
+            mine = [value for (value,), home in zip(listed, homes.tolist(), strict=True) if home == shard]
+            yield shard, mark.narrowed(keys[0], one_of(mine))
+        return
+    for values, shard in zip(listed, homes.tolist(), strict=True):
+        share = mark
+        for key, value in zip(keys, values, strict=True):
+            share = share.narrowed(key, constant(value))
+        yield shard, share
 
 
-def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuation]]:
-    """What declared constraints say about this task's rows; a shard adds what they say across tasks."""
+def lives_in(mark: Punctuation, keys: tuple[str, ...], shard: int, shards: int, schema: Schema) -> bool:
+    """Whether all rows the punctuation speaks about belong to one shard, by the key columns."""
+    listed = _listed(mark, keys)
+    return bool(listed) and bool((_homes(listed, keys, shards, schema) == shard).all())
+
+
+def _listed(mark: Punctuation, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """Every combination of key values the punctuation names; none if it does not list them, or lists too many."""
+    values = [mark.pattern(key).values for key in keys]
+    if not values or (len(values) > 1 and prod(map(len, values)) > _MOST_COMBINATIONS):
+        return []
+    return list(product(*values))
+
+
+def _homes(listed: Sequence[tuple[Any, ...]], keys: tuple[str, ...], shards: int, schema: Schema) -> Int64s:
+    kinds = [schema[key].type for key in keys]
+    columns = [
+        pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else kind)
+        for values, kind in zip(zip(*listed, strict=True), kinds, strict=True)
+    ]
+    return shard_of(columns, len(listed), shards)
+
+
+# -- declared constraints --------------------------------------------------------------------------------------------
+
+
+def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuation], npt.NDArray[np.bool_]]:
+    """What declared constraints say about this task's rows, and which rows break them; a shard adds what holds across tasks."""
     edges: dict[str, Any] = {}
     marks: list[Punctuation] = []
+    broken = np.zeros(batch.num_rows, np.bool_)
     renamed = dict(route.kept)
     for constraint in route.stream.constraints:
         column = renamed.get(route.stream.schema[constraint.column].name)
-        if column is None or not batch.num_rows or constraint.kind is ConstraintKind.UNIQUE:
+        if column is None or constraint.kind is ConstraintKind.UNIQUE:
             continue
-        values = batch.column(column)
+        present = np.flatnonzero(batch.column(column).is_valid().to_numpy(zero_copy_only=False))
+        if not len(present):
+            continue  # NULL says nothing
+        values = batch.column(column).take(pa.array(present))
         if constraint.kind is ConstraintKind.ORDERED:
-            greatest = pc.max(values)
-            edges[f"ordered:{column}"] = _plain(greatest)
+            ranks = _ranks(values)
+            broken[present] |= ranks < np.maximum.accumulate(ranks)
+            greatest = values[int(np.argmax(ranks))]
+            edges[f"ordered:{column}"] = [encode(plain(greatest)), int(batch.pos.max())]
         else:
-            edges[f"clustered:{column}"] = [_plain(values[0]), _plain(values[len(values) - 1])]
+            broken[present] |= _comes_again(values)
+            edges[f"clustered:{column}"] = [encode(plain(values[0])), encode(plain(values[len(values) - 1]))]
             marks += ClusteredAttribute(column).derive(batch.rows, batch.pos)
-    return edges, marks
+    return edges, [mark.extend(route.columns.names) for mark in marks], broken
 
 
-def _plain(value: pa.Scalar) -> Any:
-    if pa.types.is_timestamp(value.type):
-        return value.value
-    return value.as_py()
+def _ranks(values: pa.Array) -> Int64s:
+    """Numbers in the order of the values; NaN is the greatest."""
+    ranks: Int64s = pc.rank(comparable(values), tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    return ranks
+
+
+def _comes_again(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Rows of a value that had already given way to another one."""
+    codes = _ranks(values)
+    starts = np.concatenate(([True], codes[1:] != codes[:-1]))
+    runs = np.cumsum(starts) - 1
+    first_run = np.full(int(codes.max()) + 1, len(codes))
+    np.minimum.at(first_run, codes, runs)
+    result: npt.NDArray[np.bool_] = runs > first_run[codes]
+    return result

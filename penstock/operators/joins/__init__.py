@@ -1,1 +1,1 @@
-"""Joins of streams: `window_join` is the operator; `sides` holds one input's rows as sorted runs; `extents` is window arithmetic."""
+"""Joins of streams: `window_join` is the operator; `sides` holds one input's rows as sorted runs; `extents` knows windows."""

@@ -80,7 +80,7 @@ class Propagation:
             names = dict(zip(self.keys[port], self.keys[0], strict=True))
             patterns = {names[name]: pattern for name, pattern in restricted.items()}
             return self._announce_keys(Punctuation(self.keys[0], tuple(patterns.get(name, ANY) for name in self.keys[0])))
-        return [self._stated({name: pattern for name, pattern in restricted.items()})]
+        return [self._stated(restricted)]
 
     def _announce_keys(self, mark: Punctuation) -> list[Punctuation]:
         fresh = self.finished.beyond(mark.extend(self.keys[0]))

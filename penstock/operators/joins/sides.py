@@ -18,6 +18,7 @@ from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.columnar.matching import sort_run
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER
 
 #: More runs than this are merged: probing costs one search per run and row.
 MAX_RUNS = 8
@@ -103,19 +104,22 @@ class Side:
             self._runs.insert(at, self._runs.pop())
 
     def expire(self, horizon: int) -> bool:
-        """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when half is useless."""
+        """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when half is useless.
+
+        `FOREVER` means that the other inputs have ended: nothing is needed any more, whatever its window.
+        """
         if horizon <= self._horizon:
             return False
         self._horizon = horizon
         before = self.expired
         for at in reversed(range(len(self._runs))):
             run = self._runs[at]
-            if run.last_use < horizon:
+            if run.last_use < horizon or horizon == FOREVER:
                 self.expired += run.num_rows
                 del self._runs[at]
                 continue
             keep = run.useful_until >= horizon
-            if np.count_nonzero(keep) * 2 < run.num_rows:
+            if np.count_nonzero(keep) * 4 < run.num_rows:
                 del self._runs[at]
                 self._rewrite(at, run.batch, run.hashes, keep)
         return self.expired > before
@@ -138,7 +142,7 @@ class Side:
         return self.purged > before
 
     def snapshot(self) -> State:
-        meta = {"next": self._next, "horizon": self._horizon, "expired": self.expired, "purged": self.purged}
+        meta: dict[str, Any] = {"next": self._next, "horizon": self._horizon, "expired": self.expired, "purged": self.purged}
         meta["runs"] = [run.id for run in self._runs]
         return State(meta, {run.id: run.batch.stored() for run in self._runs})
 

@@ -18,7 +18,7 @@ from penstock.kernel.contracts import State
 from penstock.kernel.segments import part_of, prefixed
 from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import NEVER, Control, Elements, End, Heartbeat, Metadata
+from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
@@ -28,6 +28,8 @@ from penstock.operators.joins.sides import Side
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
 OUTPUT_ROWS = 1 << 20
+
+_COUNTERS = ("null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class WindowJoin:
         self._propagation = Propagation(schemas, self.keys, output_schema)
         self._frontiers = [NEVER for _ in ports]
         self._sent = NEVER
-        self._counts = dict.fromkeys(("null_keys", "outside_life", "dropped", "purged_on_the_fly", "results"), 0)
+        self._counts = dict.fromkeys(_COUNTERS, 0)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -173,7 +175,8 @@ class WindowJoin:
             mine, where = batch.ts[rows], batch.pos[rows]
             ts = mine if ts is None else np.maximum(ts, mine)
             pos = where if pos is None else mix_positions(pos, where)
-        assert ts is not None and pos is not None
+        assert ts is not None
+        assert pos is not None
         if numbers is not None and self.window_number:
             columns.append(pa.array(numbers[start:stop], pa.int64()))
             pos = mix_positions(pos, numbers[start:stop])
@@ -182,7 +185,9 @@ class WindowJoin:
 
     def _store(self, port: int, batch: Batch, hashes: UInt64s, columns: Sequence[pa.Array]) -> None:
         """Keep the rows that a later row of another input may still join."""
-        keep = self._extents.useful_until(port, batch.ts) >= self._horizon(port)
+        horizon = self._horizon(port)
+        keep = (self._extents.useful_until(port, batch.ts) >= horizon) & (horizon != FOREVER)
+        self._counts["expired_on_the_fly"] += int(np.count_nonzero(~keep))
         needless = self._closed_by_all_others(port, columns, batch.num_rows)
         self._counts["purged_on_the_fly"] += int(np.count_nonzero(needless & keep))
         keep &= ~needless
@@ -273,7 +278,7 @@ class WindowJoin:
         return {
             "state_rows": sum(rows),
             "state_bytes": sum(side.num_bytes for side in self._sides),
-            "expired": sum(side.expired for side in self._sides),
+            "expired": sum(side.expired for side in self._sides) + self._counts["expired_on_the_fly"],
             "purged": sum(side.purged for side in self._sides) + self._counts["purged_on_the_fly"],
             "runs": sum(1 for side in self._sides for _ in side),
             **self._counts,

@@ -1,0 +1,35 @@
+"""Penstock: a data stream management system on Apache Spark that uses what is known about its streams.
+
+>>> import penstock as ps
+>>> app = ps.App.from_text("CREATE STREAM s (k BIGINT, t BIGINT, WATERMARK t DELAY OF 0) USING feed;")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.runners.spark.app import App as App
+    from penstock.runners.spark.functions import aggregate as aggregate
+    from penstock.runners.spark.functions import join as join
+
+__version__ = "0.1.0"
+
+#: Where each public name lives. Loaded on first use: a Spark worker that needs one operator must not import everything.
+_EXPORTS = {
+    "App": "penstock.runners.spark.app",
+    "aggregate": "penstock.runners.spark.functions",
+    "join": "penstock.runners.spark.functions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'penstock' has no attribute '{name}'; it has {', '.join(_EXPORTS)}")
+    from importlib import import_module
+
+    return getattr(import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*_EXPORTS, "__version__"]

@@ -1,0 +1,294 @@
+"""An application: streams, continuous queries and destinations, run as one Spark query."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import CapacityError, InvalidDeclaration, PenstockError, StateUnwritable, UserError
+from penstock.language.application import parse_application
+from penstock.lowering.stages import Job, build_job
+from penstock.model.declarations import Destination
+from penstock.plan.catalog import Catalog
+from penstock.runners.spark.budget import BudgetController
+from penstock.runners.spark.control import ControlLog, control_frame
+from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
+from penstock.runners.spark.reports import BatchReport, read_reports
+from penstock.runners.spark.session import create_session, query_session
+from penstock.runners.spark.sinks import MemorySink, Sink, make_sink
+from penstock.runners.spark.sources import read_stream
+
+
+class QueryFailed(CapacityError):
+    code = "spark.query-failed"
+
+
+class App:
+    """Streams, queries and rules written as text, run on Spark.
+
+    Examples
+    --------
+    >>> app = App.from_text("CREATE STREAM s (k BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND) USING rate;")
+    >>> app.catalog.names()
+    ['s']
+    """
+
+    def __init__(self, catalog: Catalog, functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> None:
+        self.catalog = catalog
+        self.functions = dict(functions or {})
+
+    @classmethod
+    def from_text(cls, text: str, name: str = "app", functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> App:
+        return cls(parse_application(text, name, now=time.time_ns() // 1000), functions)
+
+    @classmethod
+    def from_file(cls, path: str | Path, functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> App:
+        file = Path(path)
+        if not file.is_file():
+            raise UserError(f"there is no file '{file}'; give the path of an application in SQL")
+        return cls.from_text(file.read_text(), file.name, functions)
+
+    def job(self, shards: int = 2) -> Job:
+        return build_job(self.catalog, shards)
+
+    def start(
+        self,
+        checkpoint: str | Path,
+        spark: SparkSession | None = None,
+        shards: int | None = None,
+        trigger: str | None = None,
+        available_now: bool = False,
+        policy: str = "round_robin",
+        budget: str | None = None,
+        quarantine: str | Path | None = None,
+    ) -> Run:
+        """Start the queries and return at once.
+
+        Parameters
+        ----------
+        checkpoint
+            Directory that remembers progress and state; starting again with it goes on where the last run stopped.
+        shards
+            Parallel shards per stage, fixed with the first start; None: as many as the session has cores.
+        trigger
+            Time between micro-batches, such as "1 second"; None: as soon as possible.
+        available_now
+            Process what is there and stop.
+        budget
+            Time the operators may work per micro-batch, such as "800 ms"; what is left over waits in queues.
+        """
+        if not self.catalog.queries:
+            raise InvalidDeclaration("there is no CREATE CQ, so there is nothing to run", f"application '{self.catalog.name}'")
+        base = spark or create_session(self.catalog.name)
+        settled = _settled_shards(Path(checkpoint), shards or base.sparkContext.defaultParallelism)
+        launch = _Launch(self, Path(checkpoint), query_session(base, settled), settled, policy)
+        return launch.start(trigger, available_now, budget, str(quarantine or Path(checkpoint) / "quarantine"))
+
+    def run(self, checkpoint: str | Path, timeout: float | None = None, **options: Any) -> Run:
+        """Start, wait until the queries stop (or `timeout` seconds have passed), and stop them."""
+        run = self.start(checkpoint, **options)
+        try:
+            run.wait(timeout)
+        finally:
+            run.stop()
+        return run
+
+
+def _settled_shards(checkpoint: Path, wanted: int) -> int:
+    """The number of shards is part of the checkpoint: Spark cannot change it later."""
+    record = checkpoint / "penstock" / "shards"
+    if record.exists():
+        return int(record.read_text())
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(str(wanted))
+    return wanted
+
+
+class _Launch:
+    """Everything between an application and its running query."""
+
+    def __init__(self, app: App, checkpoint: Path, spark: SparkSession, shards: int, policy: str) -> None:
+        self.app = app
+        self.checkpoint = checkpoint
+        self.spark = spark
+        self.shards = shards
+        self.policy = policy
+        self.control = ControlLog(checkpoint / "penstock" / "control")
+
+    def start(self, trigger: str | None, available_now: bool, budget: str | None, quarantine: str) -> Run:
+        if self.control.has("end"):
+            raise UserError(
+                f"the streams of checkpoint '{self.checkpoint}' were ended by an earlier run, so no row can follow; use a new checkpoint"
+            )
+        controls = control_frame(self.spark, str(self.control.directory), self.shards)
+        pipeline = build_pipeline(
+            self.app.job(self.shards), lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
+        )
+        sinks = self._sinks()
+        writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_")).foreachBatch(_writing(pipeline, sinks))
+        writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif trigger:
+            writer = writer.trigger(processingTime=trigger)
+        query = writer.start()
+        return Run(self.app, query, pipeline, sinks, self.control, budget, quarantine)
+
+    def _sinks(self) -> dict[str, list[Sink]]:
+        found: dict[str, list[Sink]] = {}
+        for query in self.app.catalog.queries.values():
+            destinations = query.destinations or (Destination("memory"),)
+            found[query.name] = [make_sink(query.name, destination, self.app.functions) for destination in destinations]
+        return found
+
+
+def _writing(pipeline: Pipeline, sinks: Mapping[str, list[Sink]]) -> Callable[[DataFrame, int], None]:
+    """What happens to each micro-batch; it is computed once, however many sinks read it."""
+    several = not pipeline.direct or len(sinks[pipeline.direct]) > 1
+
+    def write(frame: DataFrame, epoch: int) -> None:
+        kept = frame.persist() if several else frame
+        try:
+            for query, targets in sinks.items():
+                for sink in targets:
+                    sink.write(epoch, answers(pipeline, kept, query))
+        finally:
+            if several:
+                kept.unpersist()
+
+    return write
+
+
+class Run:
+    """A running application."""
+
+    def __init__(
+        self, app: App, query: Any, pipeline: Pipeline, sinks: Mapping[str, list[Sink]], control: ControlLog, budget: str | None, quarantine: str
+    ) -> None:
+        self.app = app
+        self.query = query
+        self.pipeline = pipeline
+        self.sinks = sinks
+        self.control = control
+        self.quarantine = quarantine
+        self.budget = BudgetController(control, budget, self.report) if budget else None
+        if self.budget:
+            self.budget.start(lambda: bool(query.isActive))
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self.query.isActive)
+
+    def report(self) -> BatchReport | None:
+        """The last micro-batch with work, or None."""
+        recent = self.reports()
+        return recent[-1] if recent else None
+
+    def reports(self) -> list[BatchReport]:
+        return read_reports(_plain(progress) for progress in self.query.recentProgress)
+
+    def results(self, query: str) -> pa.Table | None:
+        """Answers so far of a query whose destination is memory."""
+        for sink in self.sinks[query]:
+            if isinstance(sink, MemorySink):
+                return sink.table()
+        raise InvalidDeclaration(f"query '{query}' does not go to memory; write OUTPUT TO memory", f"application '{self.app.catalog.name}'")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True if the query has ended. A failure is raised with Penstock's own message in front."""
+        try:
+            return bool(self.query.awaitTermination(timeout)) if timeout else bool(self.query.awaitTermination() or True)
+        except Exception as failure:
+            raise translated(failure) from failure
+
+    def process_all_available(self) -> None:
+        """Wait until everything the sources have now is processed (tests and finite sources)."""
+        try:
+            self.query.processAllAvailable()
+        except Exception as failure:
+            raise translated(failure) from failure
+
+    def decide(self, kind: str, detail: Mapping[str, Any] | None = None, timeout: float = 120) -> None:
+        """Send a decision to all shards and wait until a micro-batch has carried it."""
+        number = self.control.append(kind, detail)
+        deadline = time.monotonic() + timeout
+        while self._decided() <= number:
+            if not self.is_active:
+                self.wait()
+                return
+            if time.monotonic() > deadline:
+                raise QueryFailed(f"the decision '{kind}' was not carried by a micro-batch within {timeout:.0f} s; is the query stuck?")
+            time.sleep(0.05)
+
+    def _decided(self) -> int:
+        for progress in reversed(self.query.recentProgress):
+            for source in _plain(progress)["sources"]:
+                if "penstock_control" in source["description"] or "decisions" in str(source.get("endOffset")):
+                    return int(_offset(source.get("endOffset")))
+        return 0
+
+    def end(self) -> None:
+        """Declare all streams ended: windows close, groups are emitted, queues are emptied; then stop."""
+        self.decide("end")
+        self.stop()
+
+    def drain(self, timeout: float = 120) -> None:
+        """Finish the work that budgets left in queues, then stop; the streams may go on in a later run."""
+        if self.budget:
+            self.budget.stop()
+        self.decide("budget", {"rows": None}, timeout)
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop after the current micro-batch; stopping twice is fine."""
+        if self.budget:
+            self.budget.stop()
+        if self.query.isActive:
+            self.query.stop()
+
+
+def _plain(progress: Any) -> Mapping[str, Any]:
+    """Progress as a mapping, whatever the Spark version hands out."""
+    return progress if isinstance(progress, Mapping) else dict(progress)
+
+
+def _offset(text: Any) -> int:
+    import json
+
+    if isinstance(text, str):
+        text = json.loads(text)
+    return int(text["decisions"]) if isinstance(text, Mapping) else 0
+
+
+def translated(failure: Exception) -> PenstockError:
+    """Spark's failure with the cause a person can act on in front."""
+    text = str(failure)
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return StateUnwritable(
+            "the disk of the checkpoint is full, so state could not be saved; nothing is lost: free space and start again "
+            "with the same checkpoint"
+        )
+    for line in text.splitlines():
+        found = line.strip()
+        if "penstock.errors." in found:
+            return QueryFailed(found.split("penstock.errors.", 1)[1] + _following(text, line))
+    return QueryFailed(text.splitlines()[0] if text else repr(failure))
+
+
+def _following(text: str, line: str) -> str:
+    """The rest of a Penstock message, up to the next traceback or Java frame."""
+    rest = text.split(line, 1)[1].splitlines()[1:6]
+    kept = []
+    for item in rest:
+        if not item.strip() or item.lstrip().startswith(("at ", "Traceback", "File ")):
+            break
+        kept.append(item)
+    return "".join("\n" + item for item in kept)
+
+

@@ -1,0 +1,111 @@
+"""Decisions as a stream: a durable log beside the checkpoint, read by a data source of the same query.
+
+Spark's offset log fixes which decisions belong to which micro-batch, so a repeated micro-batch takes the same ones. Only the
+driver reads the files; tasks get the decisions inside their partition.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from penstock.kernel.packets import Packet, PacketKind
+from penstock.model.elements import Control
+from penstock.runners.spark.exchange import PACKET_SCHEMA, packed_rows
+from penstock.runners.spark.shard_ids import shard_ids
+
+FORMAT = "penstock_control"
+
+
+class ControlLog:
+    """Numbered decision files in a directory; a number is written once and never changed."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def __len__(self) -> int:
+        if not self.directory.exists():
+            return 0
+        return sum(1 for name in os.listdir(self.directory) if name.endswith(".json"))
+
+    def append(self, kind: str, detail: Mapping[str, Any] | None = None) -> int:
+        """Write a decision; returns its number."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        number = len(self)
+        text = json.dumps({"kind": kind, "detail": dict(detail or {})})
+        draft = self.directory / f".{number:010d}.draft"
+        draft.write_text(text)
+        os.link(draft, self.directory / f"{number:010d}.json")  # fails if the number exists: two writers are a mistake
+        draft.unlink()
+        return number
+
+    def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:
+        found = []
+        for number in range(start, stop):
+            record = json.loads((self.directory / f"{number:010d}.json").read_text())
+            found.append((record["kind"], record["detail"]))
+        return found
+
+    def has(self, kind: str) -> bool:
+        return any(found == kind for found, _ in self.read(0, len(self)))
+
+
+class ControlSource(DataSource):
+    """`format("penstock_control")` with options `path` and `shards`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return PACKET_SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        return _Reader(self.options["path"], int(self.options["shards"]))
+
+
+class _Decisions(InputPartition):
+    def __init__(self, first: int, decisions: list[tuple[str, dict[str, Any]]], shards: int) -> None:
+        self.first = first
+        self.decisions = decisions
+        self.shards = shards
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, path: str, shards: int) -> None:
+        self.log = ControlLog(path)
+        self.shards = shards
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"decisions": 0}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        return {"decisions": len(self.log)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        first, stop = start["decisions"], end["decisions"]
+        return [_Decisions(first, self.log.read(first, stop), self.shards)] if stop > first else []
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        rows: list[tuple[int, str, bytes | None, str | None]] = []
+        for number, (kind, detail) in enumerate(partition.decisions, partition.first):
+            packet = Packet("", PacketKind.CONTROL, sequence=number, control=Control(number, kind, detail))
+            rows += [(shard, *packet.encode(), None) for shard in shard_ids(partition.shards)]
+        if rows:
+            yield packed_rows(rows)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """The log is small and tells what was decided; nothing is removed."""
+
+
+def control_frame(spark: SparkSession, directory: str, shards: int) -> Any:
+    """The control stream as packets."""
+    spark.dataSource.register(ControlSource)
+    return spark.readStream.format(FORMAT).option("path", directory).option("shards", str(shards)).load()

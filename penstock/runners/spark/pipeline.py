@@ -1,0 +1,107 @@
+"""A job as one streaming DataFrame: sources, packing, one transformWithState per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.kernel.packets import Packet
+from penstock.lowering.stages import Job, Stage
+from penstock.model.declarations import StreamDeclaration
+from penstock.runners.spark.exchange import PACKET_SCHEMA, packed
+from penstock.runners.spark.processor import REPORT, ShardProcessor, StageHost
+
+#: Name of the metrics that Spark's progress carries for every micro-batch.
+OBSERVED = "penstock"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The DataFrame of a job: plain answers of its only query (`direct`), or packets of several."""
+
+    job: Job
+    frame: DataFrame
+    direct: str
+
+
+def build_pipeline(
+    job: Job,
+    read: Callable[[StreamDeclaration], DataFrame],
+    controls: DataFrame | None,
+    run: str,
+    policy: str = "round_robin",
+    quarantine: str = "",
+) -> Pipeline:
+    """Connect the sources and stages of a job.
+
+    Parameters
+    ----------
+    read
+        Gives the DataFrame of a declared stream.
+    """
+    direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
+    frames: dict[str, DataFrame] = {}
+    carried = controls
+    for stage in job.stages:
+        is_last = stage is job.stages[-1]
+        arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
+        host = StageHost(stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine)
+        carried = _stage(host, reduce(DataFrame.unionByName, arriving))
+    assert carried is not None
+    return Pipeline(job, _observed(carried, direct), direct)
+
+
+def _schema(job: Job, direct: str) -> pa.Schema | None:
+    return job.outputs[direct].arrow if direct else None
+
+
+def _sources(stage: Stage, read: Callable[[StreamDeclaration], DataFrame], frames: dict[str, DataFrame]) -> list[DataFrame]:
+    found = []
+    for source in stage.sources:
+        stream = source.prefix.stream
+        if stream.name not in frames:
+            frames[stream.name] = read(stream)
+        found.append(packed(frames[stream.name], source.prefix, source.route))
+    return found
+
+
+def _stage(host: StageHost, arriving: DataFrame) -> DataFrame:
+    columns = PACKET_SCHEMA
+    if host.direct:
+        assert host.output_schema is not None
+        columns = StructType([*from_arrow_schema(host.output_schema).fields, StructField(REPORT, StringType())])
+    grouped = arriving.groupBy("shard")
+    return grouped.transformWithStateInPandas(ShardProcessor(host), columns, "Append", "None")
+
+
+def _observed(frame: DataFrame, direct: str) -> DataFrame:
+    """Reports reach the driver with the micro-batch's progress, whoever writes the answers."""
+    report = f.col(REPORT if direct else "report")
+    return frame.observe(OBSERVED, f.collect_list(report).alias("reports"))
+
+
+def answers(pipeline: Pipeline, frame: DataFrame, query: str) -> DataFrame:
+    """The plain rows of one query from the pipeline's DataFrame (or a micro-batch of it)."""
+    if pipeline.direct:
+        return frame.where(f.col(REPORT).isNull()).drop(REPORT)
+    schema = pipeline.job.outputs[query].arrow
+    mine = frame.where(f.get_json_object("header", "$.k") == "output").where(f.get_json_object("header", "$.e") == query)
+    return mine.select("header", "body").mapInArrow(_unpacking_task(schema), from_arrow_schema(schema))
+
+
+def _unpacking_task(schema: pa.Schema) -> Callable[..., object]:
+    def run(batches):  # type: ignore[no-untyped-def]
+        for batch in batches:
+            for header, body in zip(batch.column("header"), batch.column("body"), strict=True):
+                packet = Packet.decode(header.as_py(), body.as_py())
+                assert packet.batch is not None
+                yield packet.batch.rows.cast(schema)
+
+    return run

@@ -1,0 +1,65 @@
+"""Refused rows as files: one per micro-batch, stage and shard, under a name that a repeated micro-batch writes again.
+
+Writing is idempotent because a repeated micro-batch refuses the same rows. The files are Parquet and can be read as a
+table: stream, reason, text, event time, position, row (JSON).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.model.elements import Quarantined
+
+SCHEMA = pa.schema(
+    [
+        ("epoch", pa.int64()),
+        ("stream", pa.string()),
+        ("reason", pa.string()),
+        ("text", pa.string()),
+        ("ts", pa.int64()),
+        ("pos", pa.int64()),
+        ("row", pa.string()),
+    ]
+)
+
+
+def write_refused(directory: str, epoch: int, level: int, shard: int, refused: Sequence[Quarantined]) -> str:
+    """Write the rows and return the file's path."""
+    system, root = _resolve(directory)
+    system.create_dir(root, recursive=True)
+    name = f"{root}/epoch={epoch:010d}-stage={level}-shard={shard}.parquet"
+    table = pa.concat_tables([_table(epoch, item) for item in refused])
+    # A reader must never see half a file; the dot hides the draft from Spark and most other readers.
+    draft = f"{root}/.epoch={epoch:010d}-stage={level}-shard={shard}.draft"
+    with system.open_output_stream(draft) as sink:
+        pq.write_table(table, sink)
+    system.move(draft, name)
+    return name
+
+
+def _resolve(directory: str) -> tuple[Any, str]:
+    if "://" in directory or directory.startswith("file:"):
+        system, root = fs.FileSystem.from_uri(directory)
+        return system, root
+    return fs.LocalFileSystem(), directory
+
+
+def _table(epoch: int, item: Quarantined) -> pa.Table:
+    rows = item.batch.num_rows
+    texts = [json.dumps(row, default=str, ensure_ascii=False) for row in item.batch.rows.to_pylist()]
+    columns = [
+        pa.array([epoch] * rows, pa.int64()),
+        pa.array([item.stream] * rows),
+        pa.array([item.reason] * rows),
+        pa.array([item.text] * rows),
+        pa.array(item.batch.ts),
+        pa.array(item.batch.pos),
+        pa.array(texts, pa.string()),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)

@@ -1,0 +1,77 @@
+"""What the shards reported about a micro-batch, put together for people and for decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.runners.spark.pipeline import OBSERVED
+
+#: Counters that are levels or points in time, not totals over shards.
+_LEAST = ("frontier",)
+
+
+@dataclass(slots=True)
+class BatchReport:
+    """One micro-batch: Spark's durations and the shards' counters, summed over shards.
+
+    Counters of operators are running totals since the query began, or levels (`state_rows`, `queue_rows`).
+    """
+
+    epoch: int
+    duration_ms: int
+    input_rows: int
+    operators: dict[str, dict[str, int]] = field(default_factory=dict)
+    entries: dict[str, dict[str, int]] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    backlog: int = 0
+    work_ns: int = 0
+    state_written: int = 0
+    restored: int = 0
+    spark: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def state_rows(self) -> int:
+        return sum(counters.get("state_rows", 0) for counters in self.operators.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(counters.get("state_bytes", 0) for counters in self.operators.values())
+
+
+def read_report(progress: Mapping[str, Any]) -> BatchReport | None:
+    """The report inside Spark's progress of one micro-batch; None if the batch had no stateful work."""
+    observed = progress.get("observedMetrics", {}).get(OBSERVED)
+    if observed is None:
+        return None
+    report = BatchReport(progress["batchId"], int(progress.get("batchDuration") or 0), int(progress.get("numInputRows") or 0), spark=progress)
+    for text in observed["reports"]:
+        _add(report, json.loads(text))
+    return report
+
+
+def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
+    report.backlog += shard["backlog"]
+    report.work_ns += shard["work_ns"]
+    report.state_written += shard["state_written"]
+    report.restored += int(shard["restored"])
+    _sum(report.operators, shard["operators"])
+    _sum(report.entries, shard["entries"])
+    for reason, count in shard["refused"].items():
+        report.refused[reason] = report.refused.get(reason, 0) + count
+
+
+def _sum(total: dict[str, dict[str, int]], found: Mapping[str, Mapping[str, int]]) -> None:
+    for name, counters in found.items():
+        mine = total.setdefault(name, {})
+        for counter, value in counters.items():
+            if counter in _LEAST:
+                mine[counter] = min(mine.get(counter, value), value)
+            else:
+                mine[counter] = mine.get(counter, 0) + value
+
+
+def read_reports(progresses: Iterable[Mapping[str, Any]]) -> list[BatchReport]:
+    return [report for progress in progresses if (report := read_report(progress)) is not None]

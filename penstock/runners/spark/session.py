@@ -1,0 +1,73 @@
+"""Spark sessions as Penstock needs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import UserError
+from penstock.runners.spark.java import use_java
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+#: What a stateful stage needs; a session that has other values is corrected for the queries Penstock starts.
+REQUIRED: Mapping[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows in RocksDB reads every key before it is written; shards count their rows themselves.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # Few, large record batches: the pipe between the JVM and Python costs most.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500000",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class SessionMismatch(UserError):
+    code = "spark.session"
+
+
+def create_session(
+    name: str = "penstock", master: str | None = None, shards: int = 2, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with everything set; an existing one is used as it is, with Penstock's settings on top.
+
+    Parameters
+    ----------
+    master
+        As for `spark-submit`; None leaves the choice to the environment, or `local[*]`.
+    """
+    use_java()
+    # Workers must run the interpreter that has Penstock, not whichever `python3` comes first.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.log.level", "ERROR")
+    if master:
+        builder = builder.master(master)
+    if (master or "local").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for key, value in {**REQUIRED, "spark.sql.shuffle.partitions": str(shards), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def query_session(spark: SparkSession, shards: int) -> SparkSession:
+    """A session of the same Spark application with its own settings, so that a user's stay untouched."""
+    own = spark.newSession()
+    for key, value in REQUIRED.items():
+        own.conf.set(key, value)
+    own.conf.set("spark.sql.shuffle.partitions", str(shards))
+    return own
+
+
+def require(spark: SparkSession) -> int:
+    """Check a user's session for operators on DataFrames; returns the number of shards."""
+    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
+    if provider != ROCKSDB:
+        raise SessionMismatch(
+            f"transformWithState needs the RocksDB state store, this session has '{provider}'; "
+            f"call spark.conf.set('spark.sql.streaming.stateStore.providerClass', '{ROCKSDB}') before the query starts"
+        )
+    return int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)

@@ -1,0 +1,71 @@
+"""Streams as Spark reads them: files, Kafka, rate, feed, with malformed rows kept apart instead of lost."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.errors import InvalidDeclaration
+from penstock.kernel.packing import BAD
+from penstock.model.declarations import StreamDeclaration
+from penstock.runners.spark import feed
+
+_FILES = ("json", "csv", "parquet", "orc", "text")
+_PARSED = ("json", "csv")
+
+
+def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
+    """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them."""
+    declared = from_arrow_schema(stream.schema.arrow)
+    kind = stream.source.format.lower()
+    if kind == "kafka":
+        return _kafka(spark, stream, declared)
+    reader = spark.readStream.format(kind)
+    for name, value in stream.source.options.items():
+        reader = reader.option(name, value)
+    if kind == "feed":
+        feed.register(spark)
+        return _declared(reader.load(), stream)
+    if kind in _FILES:
+        return _files(reader, kind, stream, declared)
+    return _declared(reader.load(), stream)
+
+
+def _files(reader: object, kind: str, stream: StreamDeclaration, declared: StructType) -> DataFrame:
+    if "path" not in stream.source.options:
+        raise InvalidDeclaration(f"a {kind} source needs a directory; add OPTIONS (path '…')", f"stream '{stream.name}'")
+    if kind in _PARSED:
+        # The whole record is kept in its own column when it does not fit the schema.
+        wanted = StructType([*declared.fields, StructField(BAD, StringType())])
+        return reader.schema(wanted).option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", BAD).load()  # type: ignore[attr-defined]
+    return reader.schema(declared).load()  # type: ignore[attr-defined]
+
+
+def _kafka(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
+    """Kafka values as JSON of the declared columns; partition and offset are Kafka's own if they are declared."""
+    reader = spark.readStream.format("kafka")
+    for name, value in stream.source.options.items():
+        reader = reader.option(name, value)
+    own = {stream.partition_column: "partition", stream.position_column: "offset"}
+    payload = StructType([item for item in declared.fields if item.name not in own] + [StructField(BAD, StringType())])
+    text = payload.toDDL() if hasattr(payload, "toDDL") else payload.simpleString()
+    parsed = reader.load().selectExpr(
+        f"from_json(CAST(value AS STRING), '{text}', map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{BAD}')) AS row",
+        "partition",
+        "offset",
+    )
+    items = [f"{own[item.name]} AS `{item.name}`" if item.name in own else f"row.`{item.name}`" for item in declared.fields]
+    return parsed.selectExpr(*items, f"row.`{BAD}`")
+
+
+def _declared(frame: DataFrame, stream: StreamDeclaration) -> DataFrame:
+    """The declared columns in their declared types; a column the source lacks is the author's mistake."""
+    present = {name.lower(): name for name in frame.columns}
+    missing = [name for name in stream.schema.names if name.lower() not in present]
+    if missing:
+        raise InvalidDeclaration(
+            f"the source '{stream.source.format}' has no column '{missing[0]}'; it has {', '.join(frame.columns)}", f"stream '{stream.name}'"
+        )
+    declared = from_arrow_schema(stream.schema.arrow)
+    return frame.selectExpr(*[f"CAST(`{present[item.name.lower()]}` AS {item.dataType.simpleString()}) AS `{item.name}`" for item in declared])
