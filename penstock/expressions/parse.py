@@ -113,12 +113,16 @@ class _Reading:
         # sqlglot counts to the last character of a word.
         return Place(self.source, meta["line"], max(meta["col"] - width + 1, 1), excerpt, width)
 
+    def where(self, node: exp.Expr) -> Place | str | None:
+        """The place for a message: at least the name of the text."""
+        return self.place(node) or self.source or None
+
     def unsupported(self, node: exp.Expr, expected: str = "") -> SyntaxMistake:
         if isinstance(node, exp.Anonymous):
             hint = suggestion(node.name, [*FUNCTIONS, *AGGREGATES])
-            return SyntaxMistake(f"there is no function '{node.name}'; Penstock: {hint}", self.place(node))
+            return SyntaxMistake(f"there is no function '{node.name}'; Penstock: {hint}", self.where(node))
         found = f"'{node.sql(dialect='spark')}' is not supported here"
-        return SyntaxMistake(f"{found}; expected {expected or SUPPORTED}", self.place(node))
+        return SyntaxMistake(f"{found}; expected {expected or SUPPORTED}", self.where(node))
 
     def expr(self, node: exp.Expr) -> Expr:
         reader = _READERS.get(type(node))
@@ -146,7 +150,7 @@ class _Reading:
             raise self.unsupported(node)
         if self.aggregates is None:
             message = f"the aggregate '{call}' cannot stand here; use it in SELECT or HAVING"
-            raise SyntaxMistake(message, self.place(node))
+            raise SyntaxMistake(message, self.where(node))
         for known in self.aggregates:
             if known.computes_same_as(call):
                 return Column(known.name)
@@ -166,15 +170,15 @@ class _Reading:
         inner.lines = self.lines
         if isinstance(node, exp.CountIf):
             return AggregateCall("count", inner.only_where(inner.expr(node.this), Literal(1, pa.int32())))
-        function = AGGREGATE_NODES.get(type(node))
-        argument = node.this
-        if isinstance(node, exp.Anonymous) and node.name.lower() in ("mean", "std") and len(node.expressions) == 1:
-            function, argument = node.name.lower(), node.expressions[0]
+        function, arguments = AGGREGATE_NODES.get(type(node)), [node.this, *node.expressions]
+        if isinstance(node, exp.Anonymous) and node.name.lower() in ("mean", "std"):  # names sqlglot does not know
+            function, arguments = node.name.lower(), node.expressions
         if function is None:
             return None
+        argument = arguments[0] if len(arguments) == 1 else None
         distinct = isinstance(argument, exp.Distinct)
-        if node.expressions or (distinct and len(argument.expressions) != 1):
-            raise self.unsupported(node, f"one argument of {function}")
+        if argument is None or (distinct and len(argument.expressions) != 1):
+            raise SyntaxMistake(f"'{function}' takes one argument", self.where(node))
         if distinct:
             argument = argument.expressions[0]
             if function in ("min", "max"):
@@ -216,7 +220,7 @@ class _Reading:
             return Literal(node.this, pa.string())
         found = number(node.this)
         if found is None:
-            raise SyntaxMistake(f"the number {node.this} does not fit a bigint", self.place(node))
+            raise SyntaxMistake(f"the number {node.this} does not fit a bigint", self.where(node))
         return found
 
     def negated(self, node: exp.Expr) -> Expr:
@@ -273,14 +277,14 @@ class _Reading:
         name = node.args["to"].sql(dialect="spark").lower()
         kind = SQL_TYPES.get(TYPE_SYNONYMS.get(name, name))
         if kind is None:
-            raise SyntaxMistake(f"there is no type '{name}'; Penstock: {suggestion(name, SQL_TYPES)}", self.place(node))
+            raise SyntaxMistake(f"there is no type '{name}'; Penstock: {suggestion(name, SQL_TYPES)}", self.where(node))
         value = self.expr(node.this)
         if isinstance(value, Literal):
             folded = folded_cast(value, kind)
             if folded is not None:
                 return folded
             if kind in (DATE, TIMESTAMP):  # other casts that fail are NULL, but nobody writes a moment to get NULL
-                raise SyntaxMistake(f"'{value.value}' is no {name}; write 2026-01-31 or 2026-01-31 18:30:00", self.place(node))
+                raise SyntaxMistake(f"'{value.value}' is no {name}; write 2026-01-31 or 2026-01-31 18:30:00", self.where(node))
         return Call("cast", (value,), kind)
 
     def interval(self, node: exp.Expr) -> Expr:

@@ -28,7 +28,7 @@ def values(text: str, **columns: pa.Array) -> list[object]:
     return plain_values(evaluate(parse(text), batch(**columns)))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(case=cases())
 def test_every_expression_has_the_value_of_the_slow_evaluator(case):
     expr, rows = case
@@ -39,14 +39,14 @@ def test_every_expression_has_the_value_of_the_slow_evaluator(case):
     assert not different, str(expr)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=cases(BOOL))
 def test_a_mask_selects_exactly_the_rows_that_are_true(case):
     expr, rows = case
     assert mask(expr, rows).tolist() == [value is True for value in evaluate_slowly(expr, rows)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=cases())
 def test_a_compiled_expression_survives_pickling_and_any_slicing(case):
     expr, rows = case
