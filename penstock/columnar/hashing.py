@@ -102,8 +102,8 @@ def fixed_words(column: pa.Array) -> UInt64s | None:
         return None
     if column.null_count:
         column = pc.fill_null(column, 0)
-    values = column.to_numpy(zero_copy_only=False)
-    return values.astype(np.int64, copy=False).view(np.uint64)
+    integers: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return integers.view(np.uint64)
 
 
 def byte_layout(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -16,13 +16,14 @@ from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
 from penstock.lowering.prefix import Prefix, prefix_of
-from penstock.lowering.table import recipe_of
+from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.relational import Node
+from penstock.plan.rewrites.apply import rewritten
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys = tuple[str, ...] | None
@@ -90,9 +91,12 @@ class _Level:
     exchanges: dict[str, Exchange] = field(default_factory=dict)
 
 
-def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = None) -> Job:
-    """Stages for the queries of an application (all of them, or those named and what they read)."""
-    return _Builder(catalog, shards).build(queries)
+def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True) -> Job:
+    """Stages for the queries of an application (all of them, or those named and what they read).
+
+    `optimise` rewrites the plans first; the answers are the same without.
+    """
+    return _Builder(rewritten(catalog) if optimise else catalog, shards).build(queries)
 
 
 class _Builder:
@@ -103,6 +107,8 @@ class _Builder:
         self.placements: dict[str, tuple[int, str, str]] = {}
         self._known: dict[str, _Placed | Prefix] = {}
         self._users: dict[str, set[str]] = {}
+        #: Sender of each derived entry.
+        self._crossings: dict[str, str] = {}
         self._count = 0
         self._query = ""
         self._needed: set[str] | None = None
@@ -138,6 +144,7 @@ class _Builder:
         by_id = {node.id: node for level in self.levels.values() for node in level.nodes}
         while waiting:
             name = waiting.pop()
+            name = self._crossings.get(name, name)
             if name in by_id and self._query not in self._users[name]:
                 self._users[name].add(self._query)
                 waiting += [source for source, _ in by_id[name].sources]
@@ -159,18 +166,19 @@ class _Builder:
         self, node: Node, level: int, sources: tuple[Port, ...], partitionings: tuple[tuple[str, ...], ...], wanted: list[Keys]
     ) -> _Placed:
         branch = node.branch if isinstance(node, nodes.Split) else ""
-        shared = self._shared_split(node, level, sources) if branch else None
+        recipe = recipe_of(node)
+        shared = self._shared_split(recipe, level, sources) if branch else None
         if shared is None:
             self._count += 1
             shared = f"{type(node).__name__}{self._count}"
-            self._level(level).nodes.append(GraphNode(shared, recipe_of(node), sources))
+            self._level(level).nodes.append(GraphNode(shared, recipe, sources))
             self._users[shared] = {self._query}
             self.placements[repr(node)] = (level, shared, _shown(wanted))
         return _Placed(level, (shared, branch), node.schema, partitionings)
 
-    def _shared_split(self, node: Node, level: int, sources: tuple[Port, ...]) -> str | None:
+    def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
-            if known.id.startswith("Split") and known.sources == sources:
+            if known.sources == sources and repr(known.make) == repr(recipe):
                 return known.id
         return None
 
@@ -232,7 +240,8 @@ class _Builder:
     def _exchange(self, found: _Placed, keys: Keys, level: int) -> str:
         name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
         if name not in self._level(level).entries:
-            self._level(level).entries[name] = EntrySpec(name, found.port[0], found.schema.arrow)
+            self._level(level).entries[name] = EntrySpec(name, found.port[0], found.schema.arrow, partitions=self.shards)
+            self._crossings[name] = found.port[0]
             sender = self._level(found.level)
             sender.outputs[f"->{name}"] = found.port
             sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.partitionings)

@@ -61,6 +61,10 @@ class Alignment:
         if partition not in self._said:
             self._said[partition] = Announcements(self._schema)
 
+    def said_by(self, partition: int) -> Announcements:
+        """What a partition has announced and not every other one yet; its own later rows may not match it."""
+        return self._said.get(partition, Announcements(self._schema))
+
     def announce(self, partition: int, punctuation: Punctuation) -> list[Punctuation]:
         """Take a partition's announcement; return what now holds for the whole stream and did not before.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
+from penstock.kernel.contracts import State
 from penstock.model.batch import Batch
 from penstock.model.elements import Elements, Routed
 from penstock.operators.base import Stateless
@@ -38,6 +39,12 @@ class Split(Stateless):
             else:
                 self._unmatched += int((~matched).sum())
         return routed
+
+    def snapshot(self) -> State:
+        return State({"unmatched": self._unmatched})
+
+    def restore(self, state: State) -> None:
+        self._unmatched = state.meta["unmatched"]
 
     def counters(self) -> Mapping[str, int]:
         return {"state_rows": 0, "state_bytes": 0, "unmatched": self._unmatched}

@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.kernel.packing import by_shard, split_mark
+from penstock.kernel.packing import by_shard, lives_in, split_mark
 from penstock.lowering.stages import Exchange, Stage
 from penstock.model.batch import Batch
-from penstock.model.elements import NEVER, Heartbeat, Quarantined
+from penstock.model.elements import NEVER, End, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.table import make_policy
 
@@ -70,19 +70,19 @@ def _cross(elements: Sequence[Any], exchange: Exchange, shard: int, shards: int)
     marks: dict[int, list[Punctuation]] = {}
     for element in elements:
         if isinstance(element, Punctuation):
-            for target, share in split_mark(_announced(element, exchange), exchange.keys, shards, exchange.schema):
+            announced = _announced(element, exchange, shard, shards)
+            for target, share in split_mark(announced, exchange.keys, shards, exchange.schema):
                 marks.setdefault(target, []).append(share)
+    ends = tuple(element.query for element in elements if isinstance(element, End))
     shares = by_shard(Batch.concat(batches), exchange.keys, shards, shard) if batches else {}
     for target in range(shards):
-        yield (
-            target,
-            Packet(
-                exchange.entry, PacketKind.ROWS, shard, 0, shares.get(target), frontier=frontier, marks=tuple(marks.get(target, ()))
-            ),
-        )
+        yield target, Packet(
+            exchange.entry, PacketKind.ROWS, shard, 0, shares.get(target), frontier=frontier, marks=tuple(marks.get(target, ())),
+            ends=ends,
+        )  # fmt: skip
 
 
-def _announced(mark: Punctuation, exchange: Exchange) -> Punctuation:
+def _announced(mark: Punctuation, exchange: Exchange, shard: int, shards: int) -> Punctuation:
     """A derived stream's punctuation follows all its rows, and speaks for all shards if only this one has such rows."""
-    only_here = any(keys and all(mark.pattern(name).values for name in keys) for keys in exchange.sent_by)
+    only_here = any(lives_in(mark, keys, shard, shards, exchange.schema) for keys in exchange.sent_by)
     return Punctuation(mark.names, mark.patterns, mark.ts, 2**63 - 1, only_here)

@@ -17,6 +17,7 @@ from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.nodes import Expr
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
+from penstock.model.elements import FOREVER
 from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 
@@ -172,6 +173,9 @@ class WindowJoin:
         framed = [isinstance(window, Framed) for window in self.windows]
         if any(framed) and not all(framed):
             raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
+        landmarks = [isinstance(window, Framed) and window.kind == "landmark" for window in self.windows]
+        if all(landmarks) and self.life.end == FOREVER:
+            raise InvalidPlan("every pair of a join of landmark windows is in all later windows, without end; give the query an END")
 
     @cached_property
     def schema(self) -> Schema:

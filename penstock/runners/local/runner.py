@@ -64,7 +64,7 @@ class LocalRunner:
         return Kernel(stage.graph, policy, self._clock) if self._clock else Kernel(stage.graph, policy)
 
     def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
-        """One micro-batch: rows by stream name (several record batches: several packing tasks)."""
+        """One micro-batch: rows by stream name (several record batches: pieces of one packing task, in order)."""
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
         for stage in self.job.stages:
             for source in stage.sources:
@@ -78,9 +78,15 @@ class LocalRunner:
             carried = self._stage(stage, [*packets[stage.level], *carried])
         self._epoch += 1
 
-    def end(self) -> None:
-        """All streams have ended: close what can be closed."""
-        self.run({}, [Control(self._epoch, "end")])
+    def end(self, query: str = "") -> None:
+        """One query, or all streams, have ended: close what can be closed, however small the budget."""
+        self.run({}, [Control(self._epoch, "end", {"query": query} if query else {})])
+        self.drain()
+
+    def drain(self) -> None:
+        """Micro-batches without input until no queue holds anything."""
+        while not all(kernel.is_idle for kernel in self.kernels.values()):
+            self.run({})
 
     def _control(self, number: int, item: Control) -> Packet:
         return Packet("", PacketKind.CONTROL, sequence=number, control=item)
@@ -88,8 +94,9 @@ class LocalRunner:
     def _packed(self, route: Any, prefix: Prefix, tasks: list[pa.RecordBatch]) -> list[tuple[int, Packet]]:
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
+        newest: dict[int, int] = {}
         for number, rows in enumerate(tasks):
-            found += pack(apply_prefix(prefix, rows), route, base, number)
+            found += pack(apply_prefix(prefix, rows), route, base, number, newest)
             base += rows.num_rows
         return found
 
