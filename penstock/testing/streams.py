@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def stream_of(rows: Sequence[Row], schema: pa.Schema, cuts: Iterable[int] = (), 
     """Rows in the given order, cut before some of them; behind each piece the best promise that is true, less `lag`."""
     bounds = sorted({0, len(rows), *(cut for cut in cuts if 0 < cut < len(rows))})
     elements: list[Element] = []
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         elements.append(batch_of(rows[start:stop], schema))
         if stop < len(rows):
             elements.append(Heartbeat(min(row.ts for row in rows[stop:]) - lag))

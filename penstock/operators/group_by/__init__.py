@@ -1,0 +1,1 @@
+"""Grouping with aggregates over every type of window."""
