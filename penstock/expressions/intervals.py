@@ -271,7 +271,8 @@ def _either(one: _Restriction, other: _Restriction) -> _Restriction:
 
 
 def _implied_by_comparison(call: Call, wanted: bool) -> _Restriction:
-    if call.op == "<=>" and (not wanted or any(isinstance(arg, Literal) and arg.value is None for arg in call.args)):
+    # `<=>` is true for two NULLs as well, unless one side is a constant that is none.
+    if call.op == "<=>" and not (wanted and any(isinstance(arg, Literal) and arg.value is not None for arg in call.args)):
         return {}
     op = "=" if call.op == "<=>" else call.op if wanted else _NEGATED[call.op]
     one, other = call.args

@@ -115,6 +115,8 @@ def test_intersection_and_hull_contain_what_they_must(one, other, value):
         ("a > 5 AND a < 3", {"a": "∅"}),
         ("a = NULL", {"a": "∅"}),
         ("a <=> NULL", {}),
+        ("a <=> 4", {"a": "[4, 4]"}),
+        ("a <=> 4 + CAST(NULL AS INT)", {}),
         ("a IS NULL OR a > 3", {}),
         ("a <> 3", {}),
         ("a > 2 + 3", {"a": "(5, ∞)"}),
