@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.runners.spark.app import App as App
     from penstock.runners.spark.functions import aggregate as aggregate
     from penstock.runners.spark.functions import join as join
+    from penstock.runners.spark.functions import stream as stream
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ _EXPORTS = {
     "App": "penstock.runners.spark.app",
     "aggregate": "penstock.runners.spark.functions",
     "join": "penstock.runners.spark.functions",
+    "stream": "penstock.runners.spark.functions",
 }
 
 

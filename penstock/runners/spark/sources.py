@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -17,7 +18,17 @@ _PARSED = ("json", "csv")
 
 def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
     """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them."""
-    declared = from_arrow_schema(stream.schema.arrow)
+    if stream.arrival_time:
+        # Fixed per micro-batch by Spark's offset log, so a repeated batch has the same times.
+        return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
+    return _read(spark, stream, from_arrow_schema(stream.schema.arrow))
+
+
+def _without(stream: StreamDeclaration, column: str) -> StructType:
+    return StructType([item for item in from_arrow_schema(stream.schema.arrow).fields if item.name != column])
+
+
+def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     kind = stream.source.format.lower()
     if kind == "kafka":
         return _kafka(spark, stream, declared)
@@ -26,10 +37,10 @@ def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
         reader = reader.option(name, value)
     if kind == "feed":
         feed.register(spark)
-        return _declared(reader.load(), stream)
+        return reader.schema(declared).load()  # the feed makes the columns that are asked for
     if kind in _FILES:
         return _files(reader, kind, stream, declared)
-    return _declared(reader.load(), stream)
+    return _declared(reader.load(), stream, declared)
 
 
 def _files(reader: object, kind: str, stream: StreamDeclaration, declared: StructType) -> DataFrame:
@@ -59,13 +70,12 @@ def _kafka(spark: SparkSession, stream: StreamDeclaration, declared: StructType)
     return parsed.selectExpr(*items, f"row.`{BAD}`")
 
 
-def _declared(frame: DataFrame, stream: StreamDeclaration) -> DataFrame:
+def _declared(frame: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     """The declared columns in their declared types; a column the source lacks is the author's mistake."""
     present = {name.lower(): name for name in frame.columns}
-    missing = [name for name in stream.schema.names if name.lower() not in present]
+    missing = [item.name for item in declared if item.name.lower() not in present]
     if missing:
         raise InvalidDeclaration(
             f"the source '{stream.source.format}' has no column '{missing[0]}'; it has {', '.join(frame.columns)}", f"stream '{stream.name}'"
         )
-    declared = from_arrow_schema(stream.schema.arrow)
     return frame.selectExpr(*[f"CAST(`{present[item.name.lower()]}` AS {item.dataType.simpleString()}) AS `{item.name}`" for item in declared])

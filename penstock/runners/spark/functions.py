@@ -1,0 +1,250 @@
+"""Penstock's operators on ordinary streaming DataFrames: adopt one line at a time in an existing PySpark job."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import TimestampType
+
+from penstock.errors import InvalidDeclaration
+from penstock.language.application import parse_query
+from penstock.lowering.stages import build_job
+from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.model.schema import Field, Schema
+from penstock.plan.catalog import Catalog
+from penstock.runners.spark.pipeline import answers, build_pipeline
+from penstock.runners.spark.session import require
+
+Names: TypeAlias = str | Sequence[str]
+
+#: Column that `punctuations=True` looks for.
+MARK_COLUMN = "mark"
+_WATERMARK_DELAY = "spark.watermarkDelayMs"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A streaming DataFrame and what is known about its rows; made by `stream`."""
+
+    frame: DataFrame
+    time: str = ""
+    disorder_us: int = -1
+    unique: tuple[str, ...] = ()
+    clustered: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
+    punctuations: str = ""
+    partition: str = ""
+    position: str = ""
+
+
+def stream(
+    frame: DataFrame,
+    time: str = "",
+    disorder: str = "",
+    unique: Names = (),
+    clustered: Names = (),
+    ordered: Names = (),
+    punctuations: str = "",
+    partition: str = "",
+    position: str = "",
+) -> Described:
+    """Say what is known about a streaming DataFrame, so that operators can forget early.
+
+    Parameters
+    ----------
+    time, disorder
+        Event-time column and how late a row may be ("10 seconds"). Not needed after `withWatermark`, which says both.
+    unique, clustered, ordered
+        Columns whose values never repeat, come in one run each, or never decrease.
+    punctuations
+        Column with embedded punctuations: where it is not null the row is no data but says what will not come again.
+    partition, position
+        Columns that name the source partition and the offset in it (for Kafka: partition, offset).
+    """
+    delay = _micros(disorder) if disorder else -1
+    return Described(frame, time, delay, _tuple(unique), _tuple(clustered), _tuple(ordered), punctuations, partition, position)
+
+
+def join(
+    left: DataFrame | Described,
+    right: DataFrame | Described,
+    on: Names,
+    within: str | tuple[str, str] = "",
+    punctuations: bool = False,
+    condition: str = "",
+    suffix: str = "_right",
+    quarantine: str | Path = "",
+) -> DataFrame:
+    """Equi-join of two streams whose state forgets what windows and punctuations rule out.
+
+    Parameters
+    ----------
+    on
+        Key columns, equally named on both sides.
+    within
+        Rows join if they are at most this far apart ("24 hours"); a pair gives one bound per side. Empty: no window, state
+        is then bounded only by punctuations.
+    punctuations
+        Use embedded punctuations: each side's string column `mark` (or the column `stream` names).
+    condition
+        Further condition in SQL; columns are `l.name` and `r.name`.
+    suffix
+        Added to columns of the right side whose name the left side has too.
+    quarantine
+        Directory for late and bad rows. Without one they fail the query: nothing is lost silently.
+
+    Returns
+    -------
+    DataFrame
+        Key columns once, then the other columns of both sides; write it with `writeStream` in append mode.
+
+    Notes
+    -----
+    The session needs the RocksDB state store; `spark.sql.shuffle.partitions` is the number of shards and fixed by the
+    first start from a checkpoint.
+
+    Examples
+    --------
+    ``ps.join(auctions, bids, on="item_id", within="24 hours", punctuations=True)``
+    """
+    keys = _tuple(on)
+    sides = [_declared("left", left, punctuations), _declared("right", right, punctuations)]
+    bounds = (within, within) if isinstance(within, str) else within
+    items = _join_items(sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
+    equal = " AND ".join(f"l.{_q(key)} = r.{_q(key)}" for key in keys)
+    where = f"{equal} AND ({condition})" if condition else equal
+    sources = [f"{name} {_window(bound)}" for name, bound in zip(("left l", "right r"), bounds, strict=True)]
+    return _run(f"SELECT {', '.join(items)} FROM {', '.join(sources)} WHERE {where}", sides, str(quarantine))
+
+
+def aggregate(
+    frame: DataFrame | Described,
+    by: Names,
+    window: str,
+    aggregates: Mapping[str, str],
+    advance: str = "",
+    having: str = "",
+    quarantine: str | Path = "",
+) -> DataFrame:
+    """Aggregates per group and time window.
+
+    Parameters
+    ----------
+    by
+        Group columns; none: one group.
+    window, advance
+        Length of a window and distance of window starts; without `advance` windows tumble.
+    aggregates
+        Output column to SQL: ``{"bids": "count(*)", "top": "max(price)"}``.
+    having
+        Condition over groups in SQL.
+
+    Returns
+    -------
+    DataFrame
+        Group columns, aggregates, `window_start`, `window_end`; a window's rows come once, when its time has passed.
+
+    Examples
+    --------
+    ``ps.aggregate(bids, by="item_id", window="1 minute", aggregates={"bids": "count(*)"})``
+    """
+    declared = _declared("input", frame, False)
+    keys = _tuple(by)
+    items = [*map(_q, keys), *(f"{text} AS {_q(name)}" for name, text in aggregates.items())]
+    text = f"SELECT {', '.join([*items, 'window_start()', 'window_end()'])} FROM input {_window(window, advance)}"
+    text += f" GROUP BY {', '.join(map(_q, keys))}" if keys else ""
+    text += f" HAVING {having}" if having else ""
+    return _run(text, [declared], str(quarantine))
+
+
+# -- how -------------------------------------------------------------------------------------------------------------
+
+
+def _run(text: str, inputs: Sequence[tuple[StreamDeclaration, DataFrame]], quarantine: str) -> DataFrame:
+    catalog = Catalog("penstock")
+    for declaration, _ in inputs:
+        catalog.add_stream(declaration)
+    catalog.add_query(parse_query(f"CREATE CQ answer AS {text}", catalog))
+    shards = require(inputs[0][1].sparkSession)
+    frames = {declaration.name: frame for declaration, frame in inputs}
+    job = build_job(catalog, shards)
+    pipeline = build_pipeline(job, lambda source: frames[source.name], None, uuid.uuid4().hex, quarantine=quarantine)
+    return answers(pipeline, pipeline.frame, "answer")
+
+
+def _declared(name: str, given: DataFrame | Described, punctuations: bool) -> tuple[StreamDeclaration, DataFrame]:
+    described = given if isinstance(given, Described) else Described(given)
+    frame = described.frame
+    if not frame.isStreaming:
+        raise InvalidDeclaration("the DataFrame is not a stream; read it with spark.readStream", f"input '{name}'")
+    time, delay = _event_time(name, described)
+    mark = described.punctuations or (MARK_COLUMN if punctuations and MARK_COLUMN in frame.columns else "")
+    fields = [Field(item.name, item.type, item.nullable) for item in to_arrow_schema(frame.schema)]
+    constraints = [Constraint(ConstraintKind.UNIQUE, column) for column in described.unique]
+    constraints += [Constraint(ConstraintKind.CLUSTERED, column) for column in described.clustered]
+    constraints += [Constraint(ConstraintKind.ORDERED, column) for column in described.ordered]
+    declaration = StreamDeclaration(
+        name, Schema(tuple(fields), f"input '{name}'"), Source("dataframe"), time, delay, tuple(constraints),
+        EmbeddedPunctuations(mark) if mark else None, RowPolicy.QUARANTINE, RowPolicy.QUARANTINE, RowPolicy.QUARANTINE,
+        described.partition, described.position,
+    )  # fmt: skip
+    return declaration, frame
+
+
+def _event_time(name: str, described: Described) -> tuple[str, int]:
+    """Event-time column and disorder bound: as told, or as `withWatermark` told Spark."""
+    for item in described.frame.schema:
+        if _WATERMARK_DELAY in item.metadata and described.time in ("", item.name):
+            told = int(item.metadata[_WATERMARK_DELAY]) * 1000
+            return item.name, described.disorder_us if described.disorder_us >= 0 else told
+    if described.time:
+        return described.time, max(described.disorder_us, 0)
+    clocks = [item.name for item in described.frame.schema if isinstance(item.dataType, TimestampType)]
+    if len(clocks) == 1:
+        return clocks[0], max(described.disorder_us, 0)
+    found = f"it has {len(clocks)} timestamp columns ({', '.join(clocks)})" if clocks else "it has no timestamp column"
+    raise InvalidDeclaration(f"{found}; say which one is event time with withWatermark or ps.stream(df, time=…)", f"input '{name}'")
+
+
+def _join_items(left: Schema, right: Schema, keys: tuple[str, ...], suffix: str, sides: Sequence[tuple[StreamDeclaration, DataFrame]]) -> list[str]:
+    marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
+    items = [f"l.{_q(left[key].name)} AS {_q(left[key].name)}" for key in keys]
+    taken = {key.lower() for key in keys}
+    for alias, schema, mark in (("l", left, marks[0]), ("r", right, marks[1])):
+        for item in schema:
+            if item.name.lower() in {key.lower() for key in keys} or item.name == mark:
+                continue
+            shown = item.name + suffix if item.name.lower() in taken else item.name
+            taken.add(shown.lower())
+            items.append(f"{alias}.{_q(item.name)} AS {_q(shown)}")
+    return items
+
+
+def _window(size: str, advance: str = "") -> str:
+    if not size:
+        return ""
+    return f"[RANGE {size.upper()}{f', ADVANCE {advance.upper()}' if advance else ''}]"
+
+
+_UNITS_US = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+
+
+def _micros(text: str) -> int:
+    amount, _, unit = text.strip().lower().partition(" ")
+    if unit.rstrip("s") not in _UNITS_US or not amount.isdigit():
+        raise InvalidDeclaration(f"'{text}' is no duration; write a whole number and a unit ({', '.join(_UNITS_US)}), such as 10 seconds")
+    return int(amount) * _UNITS_US[unit.rstrip("s")]
+
+
+def _tuple(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _q(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
