@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def rows_of(stream: StreamDeclaration, seed: int, size: int = 120) -> Iterator[p
             columns.append(values.cast(item.type))
     rows = pa.RecordBatch.from_arrays(columns, names=list(stream.schema.names))
     cuts = [0, 1, 37, 80, size]
-    yield from (rows.slice(start, stop - start) for start, stop in zip(cuts, cuts[1:], strict=False))
+    yield from (rows.slice(start, stop - start) for start, stop in pairwise(cuts))
 
 
 def answers(catalog: Catalog, shards: int = 2) -> dict[str, list[object]]:

@@ -1,0 +1,160 @@
+"""When a join forgets rows, and which punctuations leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.model.windows import Framed, Sliding
+from penstock.plan.analysis.holdings import (
+    BoundedBy,
+    Growth,
+    Holding,
+    bound_of,
+    ends,
+    is_landmark,
+    keeps_growing,
+    label,
+    length_text,
+    rows_within,
+    sum_text,
+    until_end,
+)
+from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind, slowest
+from penstock.plan.nodes.relational import WindowJoin, has_clock_time
+
+
+def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
+    """One holding for each input.
+
+    A row of input i goes when its window has passed the event time of every other input, when all others have closed
+    its key, or when its key is finished: one input has closed it and has no row of it left. The last rule needs that
+    rows of *that* input go, so it is applied until nothing new follows.
+    """
+    ports = range(len(node.parts))
+    found = {port: holding for port in ports if (holding := _by_window(node, inputs, port) or _by_others(node, inputs, port))}
+    while True:
+        more = {port: holding for port in ports if port not in found and (holding := _by_finished_keys(node, inputs, port, found))}
+        if not more:
+            break
+        found |= more
+    return [found.get(port) or _without_bound(node, inputs, port) for port in ports]
+
+
+def _names(node: WindowJoin) -> list[str]:
+    return [label(part, keys) for part, keys in zip(node.parts, node.keys, strict=True)]
+
+
+def _key_scheme(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Scheme | None:
+    return inputs[port].within(node.keys[port])
+
+
+def _others(node: WindowJoin, port: int) -> list[int]:
+    return [other for other in range(len(node.parts)) if other != port]
+
+
+def _by_window(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holding | None:
+    length = _window_length(node, port)
+    if length is None or any(inputs[other].stalled for other in _others(node, port)):
+        return None
+    names, clock = _names(node), has_clock_time(node)
+    behind = max(inputs[other].lag for other in _others(node, port))
+    partners = " and ".join(names[other] for other in _others(node, port))
+    why = f"a row goes once {partners} {'is' if len(names) == 2 else 'are'} past its window of {length_text(length, clock)}"
+    rows = rows_within(inputs[port].rate, length + behind)
+    size = f"rate({names[port]}) × {sum_text(length, behind, clock)}"
+    return Holding(f"rows of {names[port]}", why, BoundedBy.WINDOW, None, size, rows)
+
+
+def _window_length(node: WindowJoin, port: int) -> int | None:
+    """How long a row can be needed because of windows alone; None: without end."""
+    window = node.windows[port]
+    if isinstance(window, Sliding):
+        return window.size
+    if not isinstance(window, Framed) or is_landmark(window):
+        return None
+    others = [other for at, other in enumerate(node.windows) if at != port and isinstance(other, Framed)]
+    # A row is needed as long as the other inputs' windows of its number are open; these must not run away from it.
+    if window.move_start and any(other.move_end > window.move_start for other in others):
+        return None
+    return max(window.size, *(other.size for other in others))
+
+
+def _by_others(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holding | None:
+    """Every other input closes values of the key."""
+    names = _names(node)
+    schemes = [(other, _key_scheme(node, inputs, other)) for other in _others(node, port)]
+    used = [(other, scheme) for other, scheme in schemes if scheme is not None]
+    if len(used) < len(schemes):
+        return None
+    closers = " and ".join(f"{names[other]} closes its key ({scheme.origin})" for other, scheme in used)
+    conditions = [text for other, scheme in used for text in _conditions(node, port, other, scheme)]
+    return Holding(
+        f"rows of {names[port]}", f"a row goes, or is not even stored, once {closers}", bound_of(used[0][1]), None,
+        _open_keys(node, port), None, tuple(conditions),
+    )  # fmt: skip
+
+
+def _by_finished_keys(node: WindowJoin, inputs: Sequence[Knowledge], port: int, gone: dict[int, Holding]) -> Holding | None:
+    names = _names(node)
+    for other, holding in gone.items():
+        scheme = _key_scheme(node, inputs, other)
+        if other != port and scheme is not None:
+            why = f"a row goes once {names[other]} has closed its key ({scheme.origin}) and keeps no row of it"
+            conditions = (*_conditions(node, port, other, scheme), *holding.conditions)
+            return Holding(f"rows of {names[port]}", why, bound_of(scheme), None, _open_keys(node, port), None, conditions)
+    return None
+
+
+def _open_keys(node: WindowJoin, port: int) -> str:
+    return f"rows whose {', '.join(node.keys[port])} is still open"
+
+
+def _conditions(node: WindowJoin, port: int, other: int, scheme: Scheme) -> list[str]:
+    """Values closed behind their own rows are closed only if such rows come."""
+    found = [scheme.condition] if scheme.condition else []
+    if scheme.kind is SchemeKind.BEHIND_ROWS:
+        among = f" among rows with {scheme.among}" if scheme.among else ""
+        found.append(f"every {', '.join(node.keys[port])} also comes in {_names(node)[other]}{among}")
+    return found
+
+
+def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holding:
+    names = _names(node)
+    what = f"rows of {names[port]}"
+    if ends(node.life):
+        return until_end(what)
+    stalled = [(names[other], inputs[other].stalled) for other in _others(node, port) if inputs[other].stalled]
+    silent = [
+        f"{names[other]} never closes {', '.join(node.keys[other])}"
+        for other in _others(node, port)
+        if _key_scheme(node, inputs, other) is None
+    ]
+    window = node.windows[port]
+    if isinstance(window, Framed) and keeps_growing(window):
+        first = "its windows grow longer without end"
+    elif _window_length(node, port) is None:
+        first = "no window ends" if is_landmark(window) else "it has no window"
+    else:
+        first = f"event time of {stalled[0][0]} does not advance ({stalled[0][1]})"
+    return Holding(what, f"a row is kept for ever: {first}, and {' and '.join(silent)}", growth=Growth.ROWS)
+
+
+def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:
+    """A punctuation of an input leaves once the rows it matches are gone; one on the key speaks for every key column."""
+    schemes: dict[frozenset[str], Scheme] = {}
+    for port, (known, holding) in enumerate(zip(inputs, holdings, strict=True)):
+        if not holding.is_bounded or holding.by is BoundedBy.END:
+            continue
+        keys = {name.lower(): at for at, name in enumerate(node.keys[port])}
+        for scheme in known.schemes:
+            condition = " and ".join(filter(None, (scheme.condition, *holding.conditions)))
+            passed = replace(scheme, condition=condition, among="")
+            places = [keys.get(name.lower()) for name in scheme.columns]
+            if None in places:
+                schemes.setdefault(scheme.columns, passed)
+                continue
+            for mine in node.keys:
+                columns = frozenset(mine[at] for at in places if at is not None)
+                schemes.setdefault(columns, replace(passed, columns=columns))
+    return replace(slowest(inputs), schemes=tuple(schemes.values()))
