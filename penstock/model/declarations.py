@@ -55,12 +55,14 @@ class Destination:
 class EmbeddedPunctuations:
     """Punctuations that come as rows: where `column` is not null the row is no data but a punctuation.
 
-    `column` holds JSON: an object from attribute to pattern; attributes not named are `*`.
+    `column` holds JSON: an object from attribute to pattern; attributes not named are `*`. `columns` are the attributes
+    whose values will be closed, each by punctuations of its own; empty: not declared, it may be any.
     """
 
     column: str
     is_global: bool = False
     on_bad: RowPolicy = RowPolicy.ERROR
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
