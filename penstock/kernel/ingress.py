@@ -19,6 +19,7 @@ from penstock.kernel.frontiers import Frontiers
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
+from penstock.metadata.batches import follows_its_punctuation, merged
 from penstock.metadata.derivation import UniqueAttribute
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
@@ -80,9 +81,9 @@ class Ingress:
             self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
         usable = self._grammatical(found, refused)
         released = [
-            valid for partition, marks in known.items() for mark in marks for valid in self.alignment.announce(partition, mark)
+            valid for partition, marks in known.items() for mark in merged(marks) for valid in self.alignment.announce(partition, mark)
         ]
-        news = [mark for mark in (*released, *self._unique(usable)) if self._remember(mark)]
+        news = [mark for mark in merged([*released, *self._unique(usable)]) if self._remember(mark)]
         return [*refused, *usable, *news, *self._heartbeat(), *self._ends(ordered)]
 
     def _rows(self, packet: Packet, marks: list[Punctuation], refused: list[Quarantined]) -> list[tuple[Batch, Mask]]:
@@ -95,11 +96,7 @@ class Ingress:
         wrong = self.closed.mask(columns, batch.num_rows)
         if len(self.alignment.partitions) > 1:  # what a single partition says is closed at once
             wrong |= self.alignment.said_by(packet.partition).mask(columns, batch.num_rows)
-        for mark in marks:
-            after = batch.pos > mark.pos
-            if after.any():
-                wrong |= after & mark.matches_batch(batch.rows)
-        return [(batch, wrong)]
+        return [(batch, wrong | follows_its_punctuation(batch, marks))]
 
     def _count(self, packet: Packet) -> None:
         self.alignment.see_partition(packet.partition)
