@@ -67,9 +67,7 @@ class Step:
     def __str__(self) -> str:
         if self.query:
             return f"{self.clause} {'instead of the window ' if self.replaces else ''}on `{self.source}` in CREATE CQ {self.query}"
-        written = _joined(self.element, self.clause)
-        others = f" (or {', '.join(self.instead)})" if self.instead else ""
-        return f"{written} in CREATE STREAM {self.stream}{others}"
+        return f"{_joined(self.element, self.clause)} in CREATE STREAM {self.stream}"
 
 
 def _joined(element: str, clause: str) -> str:
@@ -83,7 +81,9 @@ class Remedy:
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        return " and ".join(map(str, self.steps))
+        # With several steps the list of what would do instead hides more than it tells.
+        instead = self.steps[0].instead if len(self.steps) == 1 else ()
+        return " and ".join(map(str, self.steps)) + (f" (or {', '.join(instead)})" if instead else "")
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ query joined
              rows of a: a row is kept for ever: it has no window, and b never closes b.item_id (grows-with-rows)
              rows of b: a row is kept for ever: it has no window, and a never closes a.item_id (grows-with-rows)
              to bound it: [RANGE 1 HOUR] on `auction a` in CREATE CQ joined and [RANGE 1 HOUR] on `bid b` in CREATE CQ joined
-             or [RANGE 1 HOUR] on `auction a` in CREATE CQ joined and UNIQUE (item_id) in CREATE STREAM auction (or CLUSTERED (item_id), ORDERED (item_id), mark STRING with PUNCTUATIONS FROM mark ON (item_id))
-             or [RANGE 1 HOUR] on `bid b` in CREATE CQ joined and UNIQUE (item_id) in CREATE STREAM bid (or CLUSTERED (item_id), ORDERED (item_id), mark STRING with PUNCTUATIONS FROM mark ON (item_id))
-             or UNIQUE (item_id) in CREATE STREAM auction (or CLUSTERED (item_id), ORDERED (item_id), mark STRING with PUNCTUATIONS FROM mark ON (item_id)) and UNIQUE (item_id) in CREATE STREAM bid (or CLUSTERED (item_id), ORDERED (item_id), mark STRING with PUNCTUATIONS FROM mark ON (item_id))
+             or [RANGE 1 HOUR] on `auction a` in CREATE CQ joined and UNIQUE (item_id) in CREATE STREAM auction
+             or [RANGE 1 HOUR] on `bid b` in CREATE CQ joined and UNIQUE (item_id) in CREATE STREAM bid
+             or UNIQUE (item_id) in CREATE STREAM auction and UNIQUE (item_id) in CREATE STREAM bid
 
 query so_far
   bounded    Project bidder, n = `count(*)`: keeps nothing

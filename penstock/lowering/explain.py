@@ -1,0 +1,278 @@
+"""How an application will run: plans, places, exchanges, and what bounds the state.
+
+Examples
+--------
+>>> from penstock.language.application import parse_application
+>>> catalog = parse_application('''
+...   CREATE STREAM bid (item BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS)
+...     USING feed OPTIONS (rate '100');
+...   CREATE CQ busy AS SELECT item, COUNT(*) AS bids FROM bid [RANGE 1 MINUTE] WHERE price > 3 GROUP BY item
+... ''', "demo")
+>>> print(explain(catalog))
+application demo: 1 stage on 2 shards, state bounded
+<BLANKLINE>
+query busy
+  Project item, bids = `count(*)`               stage 1
+    GroupBy item: count(*) [tumbling 1 minute]  stage 1 by item
+    . groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 5 seconds) ≈ 6,500 rows
+      Project item                              Catalyst, 100 rows/s
+        Select price > 3                        Catalyst, 100 rows/s
+          Scan bid                              Catalyst, 100 rows/s
+<BLANKLINE>
+sources, as Catalyst reads them
+  bid (feed) -> stage 1 by item
+  . crosses: item
+  . where: (`price` > 3.0D)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.expressions.nodes import Column
+from penstock.expressions.spark_sql import spark_sql
+from penstock.lowering.prefix import prefix_of
+from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
+from penstock.plan.analysis.propagate import Judged, propagate
+from penstock.plan.analysis.safety import holding_text
+from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.plan.describe import describe
+from penstock.plan.nodes.relational import Node, Reference
+from penstock.plan.rewrites.apply import rewritten
+
+CATALYST, KERNEL, QUERY = "catalyst", "kernel", "query"
+#: Operators longer than this do not push the places of the others to the right.
+_WIDEST = 76
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One node of a plan and where it runs.
+
+    Parameters
+    ----------
+    text, more
+        The node in one line, and further lines.
+    where
+        Catalyst, the kernel, or another query whose answers are read.
+    keys
+        Columns whose hash spreads its input over the shards; "any" where it does not matter.
+    state
+        What it keeps and what bounds it, one line each; `is_bounded` for all of them.
+    rate
+        Rows per second out of it, where the sources declare a rate; filters are taken to let everything pass.
+    """
+
+    text: str
+    more: tuple[str, ...]
+    where: str
+    stage: int
+    keys: str
+    columns: tuple[str, ...]
+    state: tuple[str, ...]
+    state_rows: float | None
+    is_bounded: bool
+    rate: float | None
+    shared_with: tuple[str, ...]
+    inputs: tuple[Operation, ...]
+
+    @property
+    def place(self) -> str:
+        if self.where == QUERY:
+            return "see there"
+        first = "Catalyst" if self.where == CATALYST else f"stage {self.stage}"
+        by = f" by {self.keys}" if self.where == KERNEL and self.keys != "any" else ""
+        rate = f", {self.rate:,.0f} rows/s" if self.rate is not None else ""
+        shared = f", shared with {', '.join(self.shared_with)}" if self.shared_with else ""
+        return f"{first}{by}{rate}{shared}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operator": self.text,
+            "details": list(self.more),
+            "where": self.where,
+            "stage": self.stage or None,
+            "partitioned_by": self.keys or None,
+            "columns": list(self.columns),
+            "state": list(self.state),
+            "state_rows": self.state_rows,
+            "bounded": self.is_bounded,
+            "rows_per_second": self.rate,
+            "shared_with": list(self.shared_with),
+            "inputs": [part.to_json() for part in self.inputs],
+        }
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One query: its plan and where its answers go."""
+
+    name: str
+    destinations: tuple[str, ...]
+    plan: Operation
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An application as it will run."""
+
+    application: str
+    job: Job
+    queries: tuple[Explained, ...]
+
+    @property
+    def is_bounded(self) -> bool:
+        return all(operation.is_bounded for query in self.queries for operation, _ in _flat(query.plan))
+
+    def __str__(self) -> str:
+        stages = len(self.job.stages)
+        state = "state bounded" if self.is_bounded else "state UNBOUNDED"
+        lines = [f"application {self.application}: {_many(stages, 'stage')} on {_many(self.job.shards, 'shard')}, {state}"]
+        for query in self.queries:
+            to = f" -> {', '.join(query.destinations)}" if query.destinations else ""
+            lines += ["", f"query {query.name}{to}", *_tree(query.plan)]
+        sources = [line for source, stage in self._sources() for line in _source_lines(source, stage)]
+        exchanges = [_exchange_line(exchange, stage) for exchange, stage in self._exchanges()]
+        lines += ["", "sources, as Catalyst reads them", *sources]
+        return "\n".join([*lines, *(["", "exchanges", *exchanges] if exchanges else [])])
+
+    def _sources(self) -> Iterator[tuple[SourceEntry, int]]:
+        return ((source, stage.level) for stage in self.job.stages for source in stage.sources)
+
+    def _exchanges(self) -> Iterator[tuple[Exchange, int]]:
+        return ((exchange, stage.level) for stage in self.job.stages for exchange in stage.exchanges.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "application": self.application,
+            "shards": self.job.shards,
+            "stages": [{"level": stage.level, "operators": [node.id for node in stage.graph.nodes]} for stage in self.job.stages],
+            "bounded": self.is_bounded,
+            "queries": [
+                {"name": query.name, "destinations": list(query.destinations), "plan": query.plan.to_json()}
+                for query in self.queries
+            ],
+            "sources": [_source_json(source, stage) for source, stage in self._sources()],
+            "exchanges": [
+                {"entry": exchange.entry, "from_stage": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
+                for exchange, stage in self._exchanges()
+            ],
+        }
+
+
+def explain(catalog: Catalog, shards: int = 2) -> Explanation:
+    """Rewrite an application, cut it into stages, judge its state, and show all that."""
+    final = rewritten(catalog)
+    job = build_job(final, shards, optimise=False)
+    judged = {id(found.node): found for known in propagate(final).values() for found in known}
+    users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
+    explained = [_explained(query, job, judged, users) for query in final.in_order()]
+    return Explanation(catalog.name, job, tuple(explained))
+
+
+def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
+    def operation(node: Node) -> Operation:
+        found = judged[id(node)]
+        first, *more = describe(node)
+        where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL
+        stage, name, keys = job.placements.get(repr(node), (0, "", "")) if where == KERNEL else (0, "", "")
+        sizes = [holding.rows for holding in found.holdings]
+        return Operation(
+            first,
+            tuple(more),
+            where,
+            stage,
+            keys,
+            node.schema.names,
+            (*map(holding_text, found.holdings), *(f"if {text}" for text in _assumed(found))),
+            sum(size for size in sizes if size is not None) if sizes and None not in sizes else None,
+            found.is_bounded,
+            found.known.rate,
+            tuple(sorted(users.get(name, frozenset()) - {query.name})),
+            tuple(operation(part) for part in node.inputs),
+        )
+
+    destinations = tuple(
+        " ".join([item.format, *(f"{key}={value}" for key, value in item.options.items())]) for item in query.destinations
+    )
+    return Explained(query.name, destinations, operation(query.plan))
+
+
+def _assumed(found: Judged) -> list[str]:
+    """What the data must fulfil for the state to be bounded, each once."""
+    return list(dict.fromkeys(text for holding in found.holdings for text in holding.conditions))
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def _flat(operation: Operation, depth: int = 1) -> Iterator[tuple[Operation, int]]:
+    yield operation, depth
+    for part in operation.inputs:
+        yield from _flat(part, depth + 1)
+
+
+def _tree(plan: Operation) -> list[str]:
+    """One line for each operator, its place to the right, what more there is to say below it."""
+    rows = [("  " * depth + operation.text, operation, depth) for operation, depth in _flat(plan)]
+    width = max((len(text) for text, _, _ in rows if len(text) <= _WIDEST), default=0)
+    lines: list[str] = []
+    for text, operation, depth in rows:
+        lines.append(f"{text.ljust(width)}  {operation.place}")
+        lines += ["  " * depth + f". {line}" for line in (*operation.more, *operation.state)]
+    return lines
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _keys(keys: tuple[str, ...] | None) -> str:
+    if keys is None:
+        return "any shard"
+    return f"by {', '.join(keys)}" if keys else "one shard"
+
+
+def _crossing(source: SourceEntry) -> list[str]:
+    """Columns that leave Catalyst, each with what it is computed of unless that is a column of the same name."""
+    schema = source.prefix.stream.schema
+    return [
+        name if isinstance(expr, Column) and name in (expr.name, expr.name.lower()) else f"{name} = {spark_sql(expr, schema)}"
+        for name, expr in source.prefix.items
+    ]
+
+
+def _condition(source: SourceEntry) -> str:
+    condition = source.prefix.condition
+    return spark_sql(condition, source.prefix.stream.schema) if condition is not None else ""
+
+
+def _source_lines(source: SourceEntry, stage: int) -> list[str]:
+    stream = source.prefix.stream
+    form = f" ({stream.source.format})" if stream.source.format else ""
+    where = [f"  . where: {_condition(source)}"] if source.prefix.conditions else []
+    return [
+        f"  {stream.name}{form} -> stage {stage} {_keys(source.route.keys)}",
+        f"  . crosses: {', '.join(_crossing(source))}",
+        *where,
+    ]
+
+
+def _source_json(source: SourceEntry, stage: int) -> dict[str, Any]:
+    return {
+        "stream": source.prefix.stream.name,
+        "format": source.prefix.stream.source.format,
+        "stage": stage,
+        "keys": _keys(source.route.keys),
+        "columns": _crossing(source),
+        "condition": _condition(source),
+    }
+
+
+def _exchange_line(exchange: Exchange, stage: int) -> str:
+    """`entry` is "operator@stage.keys"."""
+    operator, _, target = exchange.entry.partition("@")
+    level = target.partition(".")[0]
+    return f"  {operator}, stage {stage} -> stage {level} {_keys(exchange.keys)}: {', '.join(exchange.schema.names)}"
