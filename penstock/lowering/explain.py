@@ -43,6 +43,7 @@ from penstock.plan.nodes.relational import Node, Reference
 from penstock.plan.rewrites.apply import rewritten
 
 CATALYST, KERNEL, QUERY = "catalyst", "kernel", "query"
+ONE_SHARD = "one shard"
 #: Operators longer than this do not push the places of the others to the right.
 _WIDEST = 76
 
@@ -83,7 +84,13 @@ class Operation:
         if self.where == QUERY:
             return "see there"
         first = "Catalyst" if self.where == CATALYST else f"stage {self.stage}"
-        by = f" by {self.keys}" if self.where == KERNEL and self.keys != "any" else ""
+        by = (
+            ""
+            if self.where != KERNEL or self.keys == "any"
+            else f" in {self.keys}"
+            if self.keys == ONE_SHARD
+            else f" by {self.keys}"
+        )
         rate = f", {self.rate:,.0f} rows/s" if self.rate is not None else ""
         shared = f", shared with {', '.join(self.shared_with)}" if self.shared_with else ""
         return f"{first}{by}{rate}{shared}"
@@ -231,8 +238,8 @@ def _many(count: int, what: str) -> str:
 
 def _keys(keys: tuple[str, ...] | None) -> str:
     if keys is None:
-        return "any shard"
-    return f"by {', '.join(keys)}" if keys else "one shard"
+        return "in any shard"
+    return f"by {', '.join(keys)}" if keys else f"in {ONE_SHARD}"
 
 
 def _crossing(source: SourceEntry) -> list[str]:

@@ -55,4 +55,4 @@ def test_an_application_without_operators_still_passes_a_stage() -> None:
     catalog = parse_application("CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0); CREATE CQ q AS SELECT k FROM a;")
     explanation = explain(catalog)
     assert explanation.is_bounded
-    assert "a -> stage 1 any shard" in str(explanation)
+    assert "a -> stage 1 in any shard" in str(explanation)

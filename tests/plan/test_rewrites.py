@@ -126,3 +126,14 @@ def test_queries_that_share_a_join_still_share_it_after_pruning() -> None:
 def test_an_application_no_rule_applies_to_stays_the_same_object() -> None:
     catalog = parse_application("CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0); CREATE CQ q AS SELECT k FROM a;")
     assert rewritten(catalog) is catalog
+
+
+def test_a_stream_spread_by_two_keys_carries_to_each_what_is_read_there() -> None:
+    catalog = parse_application("""
+        CREATE STREAM a (k BIGINT, v BIGINT, w BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE CQ one AS SELECT k, max(v) AS top FROM a [RANGE 5] GROUP BY k;
+        CREATE CQ same AS SELECT k, min(w) AS low FROM a [RANGE 9] GROUP BY k;
+        CREATE CQ other AS SELECT v, count(*) AS n FROM a [RANGE 5] GROUP BY v;
+    """)
+    (stage,) = build_job(catalog, 2).stages
+    assert [source.prefix.schema.names for source in stage.sources] == [("k", "v", "w"), ("v",)]

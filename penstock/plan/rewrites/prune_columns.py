@@ -25,7 +25,7 @@ def prune_columns(plan: Node) -> Node:
 def prune_together(plans: Sequence[Node]) -> tuple[Node, ...]:
     """The same for all queries of an application: a sub-plan they share keeps what any of them reads."""
     needs = _needs(plans)
-    return tuple(_rebuilt(plan, needs, below_list=False) for plan in plans)
+    return tuple(_rebuilt(plan, needs) for plan in plans)
 
 
 # -- what is needed ----------------------------------------------------------------------------------------------------
@@ -34,13 +34,26 @@ def prune_together(plans: Sequence[Node]) -> tuple[Node, ...]:
 def _needs(plans: Sequence[Node]) -> Needs:
     needs: Needs = {}
     for plan in plans:
-        needs.setdefault(repr(plan), set()).update(plan.schema.names)
+        needs.setdefault(_key(plan), set()).update(plan.schema.names)
     # A node is higher than its inputs, so all its readers have spoken before it passes their needs on.
     found = {repr(node): node for plan in plans for node in _visible(plan)}
     for text, node in sorted(found.items(), key=lambda item: -_height(item[1])):
-        for part, names in _needed_below(node, needs.setdefault(text, set())):
-            needs.setdefault(repr(part), set()).update(names)
+        for port, (part, names) in enumerate(_needed_below(node, needs.setdefault(text, set()))):
+            needs.setdefault(_key(part, node, port), set()).update(names)
     return needs
+
+
+def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
+    """Name of a sub-plan in `Needs`. A stream that is spread by different keys crosses once for each, with its own columns."""
+    if not is_filtered_scan(node):
+        return repr(node)
+    match reader:
+        case WindowJoin():
+            return f"{node!r} by {reader.keys[port]}"
+        case GroupBy():
+            return f"{node!r} by {reader.keys}"
+        case _:
+            return f"{node!r} by anything"
 
 
 def _visible(node: Node) -> Iterable[Node]:
@@ -115,11 +128,11 @@ def _of_grouping(node: GroupBy) -> set[str]:
 # -- the smaller plan --------------------------------------------------------------------------------------------------
 
 
-def _rebuilt(node: Node, needs: Needs, below_list: bool) -> Node:
-    needed = needs.get(repr(node), set())
+def _rebuilt(node: Node, needs: Needs, reader: Node | None = None, port: int = 0) -> Node:
+    needed = needs.get(_key(node, reader, port), set())
     if is_filtered_scan(node):
-        return node if below_list else _listed(node, needed)
-    inputs = [_rebuilt(part, needs, isinstance(node, Project)) for part in node.inputs]
+        return node if isinstance(reader, Project) else _listed(node, needed)
+    inputs = [_rebuilt(part, needs, node, at) for at, part in enumerate(node.inputs)]
     if isinstance(node, Project):
         items = _kept(node, needed)
         return with_inputs(node, inputs) if items == node.items else Project(inputs[0], items)

@@ -55,7 +55,7 @@ sources, as Catalyst reads them
   . crosses: b.k = `k`, b.w = `w`
   a -> stage 1 by v
   . crosses: v
-  a -> stage 1 any shard
+  a -> stage 1 in any shard
   . crosses: double = try_multiply(`v`, 2L)
   . where: (`note` LIKE 'x%')
 
