@@ -81,9 +81,13 @@ class Ingress:
             self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
         usable = self._grammatical(found, refused)
         released = [
-            valid for partition, marks in known.items() for mark in merged(marks) for valid in self.alignment.announce(partition, mark)
+            valid
+            for partition, marks in known.items()
+            for mark in self._useful(merged(marks))
+            for valid in self.alignment.announce(partition, mark)
         ]
-        news = [mark for mark in merged([*released, *self._unique(usable)]) if self._remember(mark)]
+        # What is closed is remembered to detect violations.
+        news = [mark for mark in merged([*released, *self._unique(usable)]) if self.closed.add(mark)]
         return [*refused, *usable, *news, *self._heartbeat(), *self._ends(ordered)]
 
     def _rows(self, packet: Packet, marks: list[Punctuation], refused: list[Quarantined]) -> list[tuple[Batch, Mask]]:
@@ -182,15 +186,11 @@ class Ingress:
         refused.append(Quarantined(batch.filter(wrong), "punctuation-violated", text, self.spec.stream))
         return batch.filter(~wrong)
 
-    def _remember(self, mark: Punctuation) -> bool:
-        """Keep what is needed to detect violations; False for punctuations that say nothing new."""
-        if mark.is_empty:
-            self.totals["useless_punctuations"] += 1
-            return False
-        if not self.closed.add(mark):
-            self.totals["useless_punctuations"] += 1
-            return False
-        return True
+    def _useful(self, marks: Sequence[Punctuation]) -> list[Punctuation]:
+        """Punctuations that announce something new; the others are counted."""
+        found = [mark for mark in marks if not (mark.is_empty or self.closed.covers(mark))]
+        self.totals["useless_punctuations"] += len(marks) - len(found)
+        return found
 
     def _unique(self, batches: Sequence[Batch]) -> list[Punctuation]:
         columns = [constraint.column for constraint in self.spec.constraints if constraint.kind is ConstraintKind.UNIQUE]

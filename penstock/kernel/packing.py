@@ -118,7 +118,7 @@ def _pack_partition(
     edges, derived, broken = _derive(batch, route)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
-    routed = _route_marks([*marks, *derived], route)
+    routed = _route_marks([*marks, *derived], route, home)
     filtered = int((~kept).sum())
     for shard in range(route.shards):
         yield shard, Packet(
@@ -249,17 +249,18 @@ def read_mark(text: str, route: Route, position: int) -> Punctuation | None:
 
 def in_entry_names(mark: Punctuation, route: Route, is_global: bool) -> Punctuation | None:
     projected = mark.project([old for old, _ in route.kept])
-    if projected is None or projected.is_empty:
+    if projected is None:
         return None
     renamed = projected.rename(dict(route.kept)).extend(route.columns.names)
     return Punctuation(renamed.names, renamed.patterns, renamed.ts, mark.pos, is_global or mark.is_global)
 
 
-def _route_marks(marks: Iterable[Punctuation], route: Route) -> dict[int, list[Punctuation]]:
-    """Constants to their shard, lists split, everything else to all shards."""
+def _route_marks(marks: Iterable[Punctuation], route: Route, home: int) -> dict[int, list[Punctuation]]:
+    """Constants to their shard, lists split, everything else to all shards; what says nothing is counted at home."""
     routed: dict[int, list[Punctuation]] = {}
     for mark in marks:
-        for shard, share in split_mark(mark, route.keys, route.shards, route.schema):
+        shares = split_mark(mark, route.keys, route.shards, route.schema)
+        for shard, share in [(home, mark)] if mark.is_empty else shares:
             routed.setdefault(shard, []).append(share)
     return routed
 

@@ -31,11 +31,16 @@ KEYS = (1, 2, 3, 4, None)
 
 @st.composite
 def rows(
-    draw: st.DrawFn, values: Mapping[str, st.SearchStrategy[Any]], most: int = 12, disorder: int = 4, horizon: int = 30
+    draw: st.DrawFn,
+    values: Mapping[str, st.SearchStrategy[Any]],
+    most: int = 12,
+    disorder: int = 4,
+    horizon: int = 30,
+    least: int = 0,
 ) -> list[Row]:
     """Rows whose times tie often and run back by at most `disorder`; possibly none (an idle stream)."""
     row = st.tuples(*values.values()).map(lambda found: dict(zip(values, found, strict=True)))
-    drawn = draw(st.lists(st.tuples(st.integers(0, horizon), row), max_size=most))
+    drawn = draw(st.lists(st.tuples(st.integers(0, horizon), row), min_size=least, max_size=most))
     lags = draw(st.lists(st.integers(0, disorder), min_size=len(drawn), max_size=len(drawn)))
     # Sorting by time plus a lag lets each row overtake only rows that are little older.
     order = sorted(range(len(drawn)), key=lambda index: (drawn[index][0] + lags[index], index))

@@ -1,0 +1,293 @@
+"""The guard of a shard's entry: late, bad and violating rows, derived punctuations, alignment, frontiers, ends."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from penstock.errors import BadRows, LateRows, PunctuationViolated
+from penstock.kernel.contracts import State
+from penstock.kernel.ingress import EntrySpec, Ingress
+from penstock.kernel.packets import Packet
+from penstock.kernel.packing import BAD, MARK, PARTITION, TIME, Route, pack
+from penstock.kernel.segments import decode_meta, encode_meta
+from penstock.model.batch import Batch
+from penstock.model.declarations import (
+    Constraint,
+    ConstraintKind,
+    EmbeddedPunctuations,
+    RowPolicy,
+    Source,
+    StreamDeclaration,
+)
+from penstock.model.elements import FOREVER, End, Heartbeat, Quarantined
+from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
+
+SCHEMA = Schema.of(ts=pa.int64(), k=pa.int64(), day=pa.date32())
+
+
+class Gate:
+    """One shard's entry behind its packing, fed with lists of (time, key, partition, punctuation)."""
+
+    def __init__(self, constraints: Sequence[tuple[ConstraintKind, str]] = (), disorder: int = 0, **policies: RowPolicy) -> None:
+        declared = tuple(Constraint(kind, column) for kind, column in constraints)
+        marks = EmbeddedPunctuations("k")
+        stream = StreamDeclaration("x", SCHEMA, Source("feed"), "ts", disorder, declared, marks, **policies)
+        self.route = Route("x@1", stream, SCHEMA.arrow, tuple((name, name) for name in SCHEMA.names), ("k",), 1)
+        self.spec = EntrySpec("x@1", "x", SCHEMA.arrow, disorder, declared, **policies)
+        self.ingress = Ingress(self.spec)
+        self.base = 0
+
+    def batch(self, *rows: tuple[Any, ...]) -> list[Any]:
+        """A micro-batch; every element comes back."""
+        full = [(*row, *(None, None, 0, None)[len(row) :]) for row in rows]
+        times, keys, parts, marks = (list(column) for column in zip(*full, strict=True)) if full else ([], [], [], [])
+        days = [None if key is None else dt.date(2026, 1, 1) + dt.timedelta(days=key) for key in keys]
+        columns = {"ts": pa.array(times, pa.int64()), "k": pa.array(keys, pa.int64()), "day": pa.array(days, pa.date32())}
+        system = {TIME: columns["ts"], PARTITION: pa.array(parts, pa.int64()), MARK: pa.array(marks, pa.string())}
+        system[BAD] = pa.array(["bad" if time == -1 else None for time in times], pa.string())
+        found = [packet for _, packet in pack(pa.RecordBatch.from_pydict({**columns, **system}), self.route, self.base)]
+        self.base += len(rows)
+        return self.ingress.admit([Packet.decode(*packet.encode()) for packet in found])
+
+    def restart(self) -> None:
+        meta = decode_meta(encode_meta(self.ingress.snapshot().meta, "x"), "x")
+        self.ingress = Ingress(self.spec)
+        self.ingress.restore(State(meta))
+
+
+def keys_of(elements: Sequence[Any]) -> list[int | None]:
+    return [key for element in elements if isinstance(element, Batch) for key in element.column("k").to_pylist()]
+
+
+def refused(elements: Sequence[Any]) -> dict[str, list[int | None]]:
+    return {element.reason: element.batch.column("k").to_pylist() for element in elements if isinstance(element, Quarantined)}
+
+
+def marks(elements: Sequence[Any]) -> list[str]:
+    return [str(element) for element in elements if isinstance(element, Punctuation)]
+
+
+def frontier(elements: Sequence[Any]) -> int | None:
+    return next((element.ts for element in elements if isinstance(element, Heartbeat)), None)
+
+
+def balanced(gate: Gate) -> bool:
+    """read = used + filtered + late + bad + what was refused as violating."""
+    totals = gate.ingress.totals
+    violating = totals["violating"] - totals["trusted"]
+    return totals["read"] == totals["used"] + totals["filtered"] + totals["late"] + totals["bad"] + violating
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_frontier_is_the_newest_row_less_the_disorder_bound() -> None:
+    gate = Gate(disorder=3)
+    assert frontier(gate.batch((10, 1), (8, 2))) == 7
+    assert frontier(gate.batch((9, 1))) is None
+    assert frontier(gate.batch((20, 1))) == 17
+
+
+def test_the_slowest_partition_holds_the_frontier_back() -> None:
+    gate = Gate()
+    assert frontier(gate.batch((10, 1, 0), (4, 1, 1))) == 4
+    assert frontier(gate.batch((30, 1, 0))) is None
+    assert frontier(gate.batch((12, 1, 1))) == 12
+
+
+def test_late_rows_are_quarantined_with_the_reason_or_stop_the_query() -> None:
+    gate = Gate(disorder=2)
+    gate.batch((10, 1))
+    found = gate.batch((7, 2), (8, 3))
+    assert refused(found) == {"late": [2]}
+    assert keys_of(found) == [3]
+    assert balanced(gate)
+    strict = Gate(on_late=RowPolicy.ERROR)
+    strict.batch((10, 1))
+    with pytest.raises(LateRows, match="larger bound"):
+        strict.batch((9, 2))
+
+
+def test_bad_rows_are_quarantined_or_stop_the_query() -> None:
+    gate = Gate()
+    found = gate.batch((-1, 5), (None, 6), (3, 7))
+    assert refused(found) == {"malformed": [5], "no-timestamp": [6]}
+    assert keys_of(found) == [7]
+    assert balanced(gate)
+    with pytest.raises(BadRows, match="ON BAD ROWS QUARANTINE"):
+        Gate(on_bad=RowPolicy.ERROR).batch((-1, 5))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 15), st.integers(0, 3), st.integers(0, 1)), max_size=12),
+    cuts=st.lists(st.integers(0, 12), max_size=4),
+)
+@settings(max_examples=60, deadline=None)
+def test_which_rows_are_late_does_not_depend_on_micro_batches(rows: list[tuple[int, int, int]], cuts: list[int]) -> None:
+    # Both partitions are known from the start: a partition that appears later is judged by what was promised without it.
+    known = [(0, 9, 0), (0, 9, 1)]
+    assert late_rows([*known, *rows], []) == late_rows([*known, *rows], [2, *(cut + 2 for cut in cuts)])
+
+
+def late_rows(rows: list[tuple[int, int, int]], cuts: list[int]) -> list[int]:
+    gate = Gate(disorder=2)
+    late = []
+    for piece in cut(rows, cuts):
+        for element in gate.batch(*piece):
+            late += element.batch.pos.tolist() if isinstance(element, Quarantined) else []
+    assert balanced(gate)
+    return sorted(late)
+
+
+def cut(rows: Sequence[Any], cuts: Sequence[int]) -> list[Sequence[Any]]:
+    bounds = sorted({0, len(rows), *(at for at in cuts if at < len(rows))})
+    return [rows[start:stop] for start, stop in pairwise(bounds)]
+
+
+# -- violations -------------------------------------------------------------------------------------------------------
+
+
+def closing(key: int, partition: int = 0) -> tuple[Any, ...]:
+    return (None, None, partition, f'{{"k": {key}}}')
+
+
+@pytest.mark.parametrize("cuts", [[], [2], [1, 2]])
+def test_a_row_after_its_punctuation_is_refused_trusted_or_stops_the_query(cuts: list[int]) -> None:
+    rows = [(1, 5), closing(5), (2, 5), (3, 6)]
+    quarantine = Gate(on_violation=RowPolicy.QUARANTINE)
+    found = [element for piece in cut(rows, cuts) for element in quarantine.batch(*piece)]
+    assert keys_of(found) == [5, 6]
+    assert refused(found) == {"punctuation-violated": [5]}
+    trust = Gate(on_violation=RowPolicy.TRUST)
+    assert keys_of([element for piece in cut(rows, cuts) for element in trust.batch(*piece)]) == [5, 5, 6]
+    assert trust.ingress.totals["trusted"] == trust.ingress.totals["violating"] == 1
+    assert balanced(quarantine)
+    assert balanced(trust)
+    strict = Gate(on_violation=RowPolicy.ERROR)
+    *before, last = cut(rows[:3], cuts)
+    for piece in before:
+        strict.batch(*piece)
+    with pytest.raises(PunctuationViolated, match=r"stream 'x', position 2(.|\n)*'k': 5"):
+        strict.batch(*last)
+
+
+@pytest.mark.parametrize("cuts", [[], [2], [3]])
+def test_a_partition_must_keep_its_own_word_before_others_have_agreed(cuts: list[int]) -> None:
+    rows = [(1, 9, 1), closing(5, 0), (2, 5, 0), (2, 5, 1)]
+    gate = Gate(on_violation=RowPolicy.QUARANTINE)
+    found = [element for piece in cut(rows, cuts) for element in gate.batch(*piece)]
+    assert sorted(keys_of(found)) == [5, 9]
+    assert refused(found) == {"punctuation-violated": [5]}
+
+
+def test_a_punctuation_holds_when_every_partition_has_announced_it() -> None:
+    gate = Gate()
+    gate.batch((1, 1, 0), (1, 1, 1))
+    assert marks(gate.batch(closing(5, 0))) == []
+    gate.restart()
+    assert marks(gate.batch(closing(5, 1))) == ["⟨ts=*, k=5, day=*⟩"]
+    assert marks(gate.batch(closing(5, 1))) == []
+
+
+# -- declared constraints ---------------------------------------------------------------------------------------------
+
+
+def test_unique_values_are_closed_after_their_batch_and_null_says_nothing() -> None:
+    gate = Gate([(ConstraintKind.UNIQUE, "k")], on_violation=RowPolicy.QUARANTINE)
+    found = gate.batch((1, 7), (1, None), (1, None), (1, 7))
+    assert keys_of(found) == [7, None, None]
+    assert refused(found) == {"punctuation-violated": [7]}
+    assert marks(found) == ["⟨k=7⟩"]
+    assert refused(gate.batch((2, 7), (2, None))) == {"punctuation-violated": [7]}
+    assert balanced(gate)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2], [1, 2, 3], [3]])
+def test_a_clustered_value_is_closed_when_another_begins_however_rows_are_cut(cuts: list[int]) -> None:
+    gate = Gate([(ConstraintKind.CLUSTERED, "day")], on_violation=RowPolicy.QUARANTINE)
+    found: list[Any] = []
+    for piece in cut([(1, 1), (2, 1), (3, 2), (4, None), (5, 1), (6, 3)], cuts):
+        found += gate.batch(*piece)
+        gate.restart()
+    assert keys_of(found) == [1, 1, 2, None, 3]
+    assert refused(found) == {"punctuation-violated": [1]}
+    closed = [element for element in found if isinstance(element, Punctuation)]
+    days = {key for key in range(5) for mark in closed if mark.pattern("day").matches(dt.date(2026, 1, 1) + dt.timedelta(days=key))}
+    assert days == {1, 2}
+    assert balanced(gate)
+
+
+def test_two_partitions_cluster_on_their_own_and_close_together() -> None:
+    gate = Gate([(ConstraintKind.CLUSTERED, "k")])
+    assert marks(gate.batch((1, 1, 0), (1, 1, 1), (2, 2, 0))) == []
+    assert marks(gate.batch((2, 2, 1))) == ["⟨ts=*, k=1, day=*⟩"]
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2], [3], [1, 2, 3, 4]])
+def test_an_ordered_attribute_closes_all_below_its_newest_value_however_rows_are_cut(cuts: list[int]) -> None:
+    gate = Gate([(ConstraintKind.ORDERED, "k")], on_violation=RowPolicy.QUARANTINE)
+    found = [element for piece in cut([(1, 3), (2, 3), (3, 5), (4, 4), (5, 5)], cuts) for element in gate.batch(*piece)]
+    assert keys_of(found) == [3, 3, 5, 5]
+    assert refused(found) == {"punctuation-violated": [4]}
+    closed = [element for element in found if isinstance(element, Punctuation)]
+    assert [key for key in range(8) if any(mark.matches({"ts": 0, "k": key, "day": None}) for mark in closed)] == [0, 1, 2, 3, 4]
+    assert balanced(gate)
+
+
+def test_an_ordered_attribute_that_is_null_closes_nothing() -> None:
+    gate = Gate([(ConstraintKind.ORDERED, "k"), (ConstraintKind.CLUSTERED, "k")])
+    assert marks(gate.batch((1, None), (2, None))) == []
+    assert keys_of(gate.batch((3, 1))) == [1]
+
+
+@given(
+    kind=st.sampled_from(list(ConstraintKind)),
+    rows=st.lists(st.tuples(st.just(1), st.sampled_from([1, 2, 3, None])), max_size=10),
+    cuts=st.lists(st.integers(0, 10), max_size=4),
+)
+@settings(max_examples=100, deadline=None)
+def test_which_rows_violate_a_constraint_does_not_depend_on_micro_batches(
+    kind: ConstraintKind, rows: list[tuple[int, int | None]], cuts: list[int]
+) -> None:
+    def outcome(cuts: Sequence[int]) -> tuple[list[int], int]:
+        gate = Gate([(kind, "k")], on_violation=RowPolicy.QUARANTINE)
+        used = []
+        for piece in cut(rows, cuts):
+            for element in gate.batch(*piece):
+                used += element.pos.tolist() if isinstance(element, Batch) else []
+        assert balanced(gate)
+        return sorted(used), gate.ingress.totals["violating"]
+
+    assert outcome(cuts) == outcome([])
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_derived_stream_ends_when_it_has_in_every_sending_shard() -> None:
+    ingress = Ingress(EntrySpec("d@2", "d", SCHEMA.arrow, partitions=2))
+    assert ingress.admit([Packet("d@2", partition=0, frontier=5, ends=("q",)), Packet("d@2", partition=1, frontier=4)]) == [
+        Heartbeat(4)
+    ]
+    meta = decode_meta(encode_meta(ingress.snapshot().meta, "x"), "x")
+    ingress = Ingress(ingress.spec)
+    ingress.restore(State(meta))
+    assert ingress.admit([Packet("d@2", partition=1, ends=("q",))]) == [End("q")]
+    final = ingress.admit([Packet("d@2", partition=part, ends=("",)) for part in (0, 1)])
+    assert final == [Heartbeat(FOREVER), End()]
+
+
+def test_useless_punctuations_are_counted_and_not_passed_on() -> None:
+    gate = Gate()
+    gate.batch((1, 1), closing(5))
+    assert marks(gate.batch((None, None, 0, '{"k": []}'), closing(5))) == []
+    assert gate.ingress.totals["useless_punctuations"] == 2

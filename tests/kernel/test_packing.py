@@ -1,0 +1,183 @@
+"""Packing: positions, lateness, punctuations and headers do not depend on how rows are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+
+from penstock.errors import InvalidPattern
+from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, shard_of, split_mark
+from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.model.patterns import between, constant, one_of
+from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
+
+SCHEMA = Schema.of(ts=pa.int64(), k=pa.int64(), s=pa.string())
+
+
+def route(keys: tuple[str, ...] | None = ("k",), shards: int = 3, **more: Any) -> Route:
+    stream = StreamDeclaration("x", SCHEMA, Source("feed"), "ts", **more)
+    kept = tuple((name, name) for name in SCHEMA.names)
+    return Route("x@1", stream, SCHEMA.arrow, kept, keys, shards)
+
+
+def rows_of(times: Sequence[int | None], **system: pa.Array) -> pa.RecordBatch:
+    numbers = list(range(len(times)))
+    columns = {"ts": pa.array(times, pa.int64()), "k": pa.array(numbers, pa.int64()), "s": pa.array([str(n) for n in numbers])}
+    return pa.RecordBatch.from_pydict({**columns, TIME: columns["ts"], **system})
+
+
+def pieces(rows: pa.RecordBatch, cuts: Sequence[int]) -> list[pa.RecordBatch]:
+    bounds = sorted({0, rows.num_rows, *(cut for cut in cuts if cut < rows.num_rows)})
+    return [rows.slice(start, stop - start) for start, stop in pairwise(bounds)]
+
+
+def packed(rows: pa.RecordBatch, where: Route, cuts: Sequence[int] = ()) -> list[tuple[int, Packet]]:
+    """One task that packs its rows in pieces."""
+    found: list[tuple[int, Packet]] = []
+    base, newest = 100, dict[int, int]()
+    for number, piece in enumerate(pieces(rows, cuts) or [rows]):
+        found += pack(piece, where, base, number, newest)
+        base += piece.num_rows
+    return found
+
+
+def positions(found: list[tuple[int, Packet]], kind: PacketKind) -> dict[int, int]:
+    """Position of each row, by the number it was given."""
+    batches = [packet.batch for _, packet in found if packet.kind is kind and packet.batch is not None]
+    return {k: p for batch in batches for k, p in zip(batch.column("k").to_pylist(), batch.pos.tolist(), strict=True)}
+
+
+cuts_of_rows = st.lists(st.integers(0, 12), max_size=4)
+
+
+@given(parts=st.lists(st.integers(0, 2), min_size=1, max_size=12), cuts=cuts_of_rows, has_offsets=st.booleans())
+@settings(max_examples=60, deadline=None)
+@example(parts=[0, 1, 0, 1], cuts=[2], has_offsets=False)
+def test_positions_are_unique_and_the_same_for_every_cut(parts: list[int], cuts: list[int], has_offsets: bool) -> None:
+    system = {PARTITION: pa.array(parts)}
+    if has_offsets:
+        system[POSITION] = pa.array([parts[:at].count(part) for at, part in enumerate(parts)])
+    rows = rows_of([5] * len(parts), **system)
+    whole = positions(packed(rows, route()), PacketKind.ROWS)
+    assert positions(packed(rows, route(), cuts), PacketKind.ROWS) == whole
+    assert len(set(whole.values())) == len(parts)
+    for part in set(parts):
+        mine = [whole[at] for at, other in enumerate(parts) if other == part]
+        assert mine == sorted(mine)
+
+
+@given(times=st.lists(st.integers(0, 20), max_size=12), cuts=cuts_of_rows, bound=st.integers(0, 4), parts=st.data())
+@settings(max_examples=80, deadline=None)
+def test_lateness_within_a_task_is_the_sequential_definition(
+    times: list[int], cuts: list[int], bound: int, parts: st.DataObject
+) -> None:
+    owners = parts.draw(st.lists(st.integers(0, 1), min_size=len(times), max_size=len(times)))
+    newest: dict[int, int] = {}
+    late = set()
+    for number, (time, owner) in enumerate(zip(times, owners, strict=True)):
+        if time < newest.get(owner, time) - bound:
+            late.add(number)
+        newest[owner] = max(newest.get(owner, time), time)
+    found = packed(rows_of(times, **{PARTITION: pa.array(owners, pa.int64())}), route(disorder=bound), cuts)
+    assert set(positions(found, PacketKind.LATE)) == late
+    assert set(positions(found, PacketKind.ROWS)) == set(range(len(times))) - late
+
+
+def test_every_packing_task_sends_a_header_to_every_shard_also_without_rows() -> None:
+    for rows in (rows_of([]), rows_of([7])):
+        headers = [(shard, packet.newest) for shard, packet in packed(rows, route())]
+        assert [shard for shard, _ in headers] == [0, 1, 2]
+        assert len({newest for _, newest in headers}) == 1
+
+
+def test_rows_are_counted_in_one_shard_only() -> None:
+    found = packed(rows_of([1, 2, 3], **{KEEP: pa.array([True, None, False])}), route())
+    assert sum(packet.total for _, packet in found) == 3
+    assert sum(packet.filtered for _, packet in found) == 2
+
+
+def test_a_row_the_query_does_not_want_is_filtered_and_not_late() -> None:
+    """Otherwise a row would be late or filtered depending on whether its task knew a newer one."""
+    rows = rows_of([9, 1], **{KEEP: pa.array([True, False])})
+    for cuts in ([], [1]):
+        found = packed(rows, route(), cuts)
+        assert positions(found, PacketKind.LATE) == {}
+        assert sum(packet.filtered for _, packet in found) == 1
+
+
+def test_rows_without_time_and_malformed_rows_are_refused_with_their_reason() -> None:
+    found = packed(rows_of([1, None, None], **{BAD: pa.array([None, None, "{broken"])}), route())
+    reasons = {
+        packet.reason: packet.batch.column("k").to_pylist() for _, packet in found if packet.kind is PacketKind.BAD and packet.batch
+    }
+    assert reasons == {"no-timestamp": [1], "malformed": [2]}
+
+
+# -- punctuations -----------------------------------------------------------------------------------------------------
+
+
+def marks_of(found: list[tuple[int, Packet]]) -> dict[int, list[str]]:
+    return {shard: [str(mark) for mark in packet.marks] for shard, packet in found if packet.marks}
+
+
+def test_constants_go_to_their_shard_lists_are_split_and_the_rest_goes_everywhere() -> None:
+    names = SCHEMA.names
+    single = Punctuation.of(names, k=constant(7))
+    home = int(shard_of([pa.array([7])], 1, 3)[0])
+    assert [shard for shard, _ in split_mark(single, ("k",), 3, SCHEMA)] == [home]
+    several = list(split_mark(Punctuation.of(names, k=one_of(range(20))), ("k",), 3, SCHEMA))
+    assert sorted(value for _, share in several for value in share.pattern("k").values) == list(range(20))
+    for shard, share in several:
+        assert set(shard_of([pa.array(share.pattern("k").values)], len(share.pattern("k").values), 3).tolist()) == {shard}
+    wide = Punctuation.of(names, k=between(1, 9))
+    assert list(split_mark(wide, ("k",), 3, SCHEMA)) == [(0, wide), (1, wide), (2, wide)]
+    assert list(split_mark(single, None, 3, SCHEMA)) == [(0, single), (1, single), (2, single)]
+    assert list(split_mark(single, (), 3, SCHEMA)) == [(0, single)]
+
+
+def test_a_constant_on_several_key_columns_goes_to_the_one_shard_that_owns_it() -> None:
+    mark = Punctuation.of(SCHEMA.names, k=one_of([1, 2]), s=constant("a"))
+    shares = list(split_mark(mark, ("k", "s"), 3, SCHEMA))
+    for value in (1, 2):
+        home = int(shard_of([pa.array([value]), pa.array(["a"])], 1, 3)[0])
+        assert [shard for shard, share in shares if share.matches({"ts": 0, "k": value, "s": "a"})] == [home]
+        share = Punctuation.of(SCHEMA.names, k=constant(value), s=constant("a"))
+        assert [shard for shard in range(3) if lives_in(share, ("k", "s"), shard, 3, SCHEMA)] == [home]
+    assert not any(lives_in(Punctuation.of(SCHEMA.names, k=constant(1)), ("k", "s"), shard, 3, SCHEMA) for shard in range(3))
+
+
+def embedded(*texts: str | None) -> pa.RecordBatch:
+    return rows_of([1 if text is None else None for text in texts], **{MARK: pa.array(texts, pa.string())})
+
+
+def test_embedded_punctuations_are_no_rows_and_follow_the_rows_before_them() -> None:
+    where = route(punctuations=EmbeddedPunctuations("s"))
+    found = packed(embedded(None, '{"k": {"range": [0, 5]}}', None), where)
+    assert {packet.marks[0].pos for _, packet in found if packet.marks} == {101}
+    assert positions(found, PacketKind.ROWS) == {0: 100, 2: 102}
+    assert sum(packet.total for _, packet in found) == 2
+
+
+def test_an_unreadable_punctuation_stops_the_stream_or_is_set_apart() -> None:
+    rows = embedded('{"nobody": 1}')
+    with pytest.raises(InvalidPattern, match=r"stream 'x', position 100(.|\n)*no attribute 'nobody'"):
+        packed(rows, route(punctuations=EmbeddedPunctuations("s")))
+    found = packed(rows, route(punctuations=EmbeddedPunctuations("s", on_bad=RowPolicy.QUARANTINE)))
+    bad = [packet for _, packet in found if packet.kind is PacketKind.BAD]
+    assert [packet.reason for packet in bad] == ["bad-punctuation"]
+    assert sum(packet.total for _, packet in found) == 1
+
+
+def test_a_punctuation_about_a_column_that_does_not_cross_says_nothing() -> None:
+    where = route(punctuations=EmbeddedPunctuations("s"))
+    narrow = Route("x@1", where.stream, pa.schema({"k": pa.int64()}), (("k", "k"),), ("k",), 3)
+    assert marks_of(packed(embedded('{"ts": 5}', '{"k": 5, "ts": 1}'), narrow)) == {}
+    assert list(marks_of(packed(embedded('{"k": 5}'), narrow)).values()) == [["⟨k=5⟩"]]
