@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from penstock.columnar.binned import MOST_TERMS, Doubles, add_doubles, add_sums, exact, rounded
-from penstock.columnar.codes import as_integers, canonical, group_codes, order_codes, owned, validity
+from penstock.columnar.codes import as_integers, canonical, group_codes, order_codes, owned, shared, validity
 from penstock.errors import NumericOverflow, TypeMistake
 from penstock.model.batch import Int64s
 
@@ -80,7 +80,7 @@ class IntegerSum:
 
     def merge(self, partials: pa.Array, codes: Int64s, groups: int) -> pa.Array:
         cells = np.zeros((groups, 3), np.int64)
-        _merge_integers(owned(codes), owned(_cells(partials)), cells)
+        _merge_integers(owned(codes), shared(_cells(partials)), cells)
         return _packed(cells)
 
 
@@ -90,19 +90,19 @@ class FloatSum:
 
     @property
     def type(self) -> pa.DataType:
-        return pa.binary(48)
+        return pa.binary(8 * 6)
 
     def partial(self, values: pa.Array, codes: Int64s, groups: int) -> pa.Array:
-        counts, sums, valid = np.zeros(groups, np.int64), np.zeros((groups, 5), np.int64), validity(values)
-        add_doubles(codes, as_doubles(values), valid, sums)
-        _add_counts(owned(codes), valid.astype(np.int64), counts)
-        return _packed(np.column_stack([counts, sums]))
+        cells, valid = np.zeros((groups, 6), np.int64), validity(values)
+        _count_valid(owned(codes), owned(valid), cells)
+        add_doubles(codes, as_doubles(values), valid, cells, 1, 4)
+        return _packed(cells)
 
     def merge(self, partials: pa.Array, codes: Int64s, groups: int) -> pa.Array:
-        counts, sums, cells = np.zeros(groups, np.int64), np.zeros((groups, 5), np.int64), _cells(partials)
-        add_sums(codes, cells[:, 1:], sums)
-        _add_counts(owned(codes), owned(cells[:, 0]), counts)
-        return _packed(np.column_stack([counts, sums]))
+        cells, others = np.zeros((groups, 6), np.int64), shared(_cells(partials))
+        _merge_counts(owned(codes), others, cells)
+        add_sums(codes, others, cells, 1, 4)
+        return _packed(cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +114,20 @@ class Moments:
         return pa.binary(8 * 13)
 
     def partial(self, values: pa.Array, codes: Int64s, groups: int) -> pa.Array:
-        doubles, valid = as_doubles(values), validity(values)
+        cells, valid, doubles = np.zeros((groups, 13), np.int64), validity(values), as_doubles(values)
         squares, errors = _exact_product(doubles, doubles)
-        counts = np.zeros(groups, np.int64)
-        sums, square_sums = np.zeros((groups, 6), np.int64), np.zeros((groups, 6), np.int64)
-        add_doubles(codes, doubles, valid, sums)
-        add_doubles(codes, squares, valid, square_sums)
-        add_doubles(codes, errors, valid, square_sums)
-        _add_counts(owned(codes), valid.astype(np.int64), counts)
-        return _packed(np.column_stack([counts, sums, square_sums]))
+        _count_valid(owned(codes), owned(valid), cells)
+        add_doubles(codes, doubles, valid, cells, 1, 5)
+        add_doubles(codes, squares, valid, cells, 7, 5)
+        add_doubles(codes, errors, valid, cells, 7, 5)
+        return _packed(cells)
 
     def merge(self, partials: pa.Array, codes: Int64s, groups: int) -> pa.Array:
-        counts, cells = np.zeros(groups, np.int64), _cells(partials)
-        sums, square_sums = np.zeros((groups, 6), np.int64), np.zeros((groups, 6), np.int64)
-        add_sums(codes, cells[:, 1:7], sums)
-        add_sums(codes, cells[:, 7:], square_sums)
-        _add_counts(owned(codes), owned(cells[:, 0]), counts)
-        return _packed(np.column_stack([counts, sums, square_sums]))
+        cells, others = np.zeros((groups, 13), np.int64), shared(_cells(partials))
+        _merge_counts(owned(codes), others, cells)
+        add_sums(codes, others, cells, 1, 5)
+        add_sums(codes, others, cells, 7, 5)
+        return _packed(cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +254,12 @@ def _integer_means(partials: pa.Array) -> pa.Array:
 
 def _float_sums(partials: pa.Array) -> pa.Array:
     cells = _checked(_cells(partials))
-    return pa.array(rounded(owned(cells[:, 1:]))[0], mask=cells[:, 0] == 0)
+    return pa.array(rounded(cells, 1, 4)[0], mask=cells[:, 0] == 0)
 
 
 def _float_means(partials: pa.Array) -> pa.Array:
     cells = _checked(_cells(partials))
-    high, low = rounded(owned(cells[:, 1:]))
+    high, low = rounded(cells, 1, 4)
     return pa.array(_quotient(high, low, np.maximum(cells[:, 0], 1)), mask=cells[:, 0] == 0)
 
 
@@ -275,8 +272,8 @@ def _checked(cells: Int64s) -> Int64s:
 def _variances(partials: pa.Array, sample: bool) -> tuple[Doubles, npt.NDArray[np.bool_]]:
     cells = _checked(_cells(partials))
     counts = cells[:, 0]
-    high, low = rounded(owned(cells[:, 1:7]))
-    square_high, square_low = rounded(owned(cells[:, 7:]))
+    high, low = rounded(cells, 1, 5)
+    square_high, square_low = rounded(cells, 7, 5)
     with np.errstate(all="ignore"):
         product, error = _exact_product(high, high)
         error += 2 * high * low
@@ -374,6 +371,19 @@ def _cells(column: pa.Array) -> Int64s:
 def _add_counts(codes: Any, counts: Any, totals: Any) -> None:  # pragma: no cover - compiled
     for i in range(len(codes)):
         totals[codes[i]] += counts[i]
+
+
+@njit(cache=True)
+def _count_valid(codes: Any, valid: Any, cells: Any) -> None:  # pragma: no cover - compiled
+    for i in range(len(codes)):
+        if valid[i]:
+            cells[codes[i], 0] += 1
+
+
+@njit(cache=True)
+def _merge_counts(codes: Any, others: Any, cells: Any) -> None:  # pragma: no cover - compiled
+    for i in range(len(codes)):
+        cells[codes[i], 0] += others[i, 0]
 
 
 @njit(cache=True)

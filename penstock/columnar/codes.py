@@ -140,6 +140,13 @@ def owned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.require(array, requirements=["C", "W"])
 
 
+def shared(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, contiguous and never writable: for large inputs that a compiled loop only reads."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def _is_fixed_integer(kind: pa.DataType) -> bool:
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return True

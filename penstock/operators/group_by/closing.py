@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +108,16 @@ def _spread(start: Int64s, lengths: Int64s) -> tuple[Int64s, Int64s]:
 
 def _order(groups: Groups) -> Int64s:
     """By window, time and key. Keys decide ties, so that the order does not depend on batching."""
-    return np.lexsort([*_tie_breakers(groups.keys), groups.ts, groups.windows])
+    columns = [*_tie_breakers(groups.keys), groups.ts, groups.windows]
+    lows = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    if prod(spans) >= 2**63:
+        return np.lexsort(columns)
+    # One integer per row is sorted several times faster than columns one after the other.
+    combined = np.zeros(len(groups.ts), np.int64)
+    for column, low, span in reversed(list(zip(columns, lows, spans, strict=True))):
+        combined = combined * span + (column - low)
+    return np.argsort(combined)
 
 
 def _tie_breakers(keys: Sequence[pa.Array]) -> list[Int64s]:

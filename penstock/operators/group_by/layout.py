@@ -130,22 +130,22 @@ class Layout:
 
     def results(self, rows: pa.RecordBatch, index: Int64s, windows: Int64s) -> Groups:
         """Aggregates over windows, where stored row `index[i]` is in window `windows[i]`."""
+        if not np.array_equal(index, np.arange(rows.num_rows)):
+            rows = rows.take(pa.array(index))
         keys, cells = self._split(rows)
-        ts = int64s(rows.column(2))
         by_key = group_codes(keys, rows.num_rows)
         by_window = integer_codes(windows)
-        codes, representative, number = integer_codes(by_window.codes * by_key.number + by_key.codes[index])
-        chosen, taken = pa.array(index[representative]), pa.array(index)
+        codes, representative, number = integer_codes(by_window.codes * by_key.number + by_key.codes)
         partials: list[pa.Array] = []
         for place, (item, at) in enumerate(self._accumulators):
             if self.reuse:
-                partials.append(item.merge(cells[place].take(taken), codes, number))
+                partials.append(item.merge(cells[place], codes, number))
             else:
-                source = rows.column(2) if at == _NO_ARGUMENT else cells[at]
-                partials.append(item.partial(source.take(taken), codes, number))
+                partials.append(item.partial(rows.column(2) if at == _NO_ARGUMENT else cells[at], codes, number))
         values = [_cast(aggregate.read(partials[at]), kind) for at, aggregate, kind in self._readers]
-        kept = [key.take(chosen) for key in keys]
-        return Groups(windows[representative], greatest_of(ts[index], codes, number), kept, values)
+        kept = [key.take(pa.array(representative)) for key in keys]
+        ts = greatest_of(int64s(rows.column(2)), codes, number)
+        return Groups(windows[representative], ts, kept, values)
 
     def number_of_groups(self, rows: pa.RecordBatch) -> int:
         return group_codes(self._split(rows)[0], rows.num_rows).number
