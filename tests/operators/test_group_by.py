@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 
 from penstock.errors import Defect, NumericOverflow
 from penstock.expressions.aggregates import AggregateCall
@@ -45,7 +45,7 @@ def cars() -> list[Row]:
     return [Row(ts, pos, {"car": car, "xpos": x}) for pos, (ts, car, x) in enumerate(reports)]
 
 
-def of_times(times: list[int], name: str = "car") -> list[Row]:
+def of_times(times: list[int]) -> list[Row]:
     return [Row(ts, pos, {"car": 1, "xpos": 0}) for pos, ts in enumerate(times)]
 
 
@@ -91,6 +91,11 @@ def expected(rows, keys, window, life, emit_partial=False):
     return results
 
 
+def alike(rows: list) -> list:
+    """A bag in which deviations may differ in their last bits: the reference rounds once, the operator twice."""
+    return bag((tuple(round(v, 9) if isinstance(v, float) else v for v in values), ts) for values, ts in rows)
+
+
 def grouping(keys, window, life, emit_partial=False, evaluation="reuse") -> GroupBy:
     return GroupBy(SCHEMA, keys, AGGREGATES, window, life, emit_partial, BOUNDS, evaluation=evaluation)
 
@@ -103,7 +108,7 @@ def grouping(keys, window, life, emit_partial=False, evaluation="reuse") -> Grou
 def test_every_window_equals_brute_force_for_every_batching(rows, keys, window, life, cuts, partial, reuse, lag):
     operator = grouping(keys, window, life, partial, "reuse" if reuse else "recompute")
     out = run(operator, stream_of(rows, SCHEMA, cuts, lag))
-    assert bag(rows_of(out)) == bag(expected(rows, keys, window, life, partial))
+    assert alike(rows_of(out)) == alike(expected(rows, keys, window, life, partial))
     assert not broken_promises(out)
     assert operator.counters()["state_rows"] == operator.counters()["groups"] == 0
 
@@ -131,12 +136,8 @@ def test_a_restart_at_every_boundary_changes_nothing(rows, window, life, cuts, r
 
 
 @settings(max_examples=60, deadline=None)
-@given(streams(), windows(), lives, cuts, st.booleans(), st.data())
-@example(
-    [Row(0, 0, {"k": 1, "s": "a", "v": 0.5, "i": 0}), Row(9, 1, {"k": 2, "s": "a", "v": 0.5, "i": 0})],
-    Framed(4, 2, 2, True, ("k",)), Lifespan(0), [1], False, None,
-)  # fmt: skip
-def test_punctuations_change_neither_results_nor_grammar(rows, window, life, cuts, restart, data):
+@given(streams(), windows(), lives, cuts, st.booleans())
+def test_punctuations_change_neither_results_nor_grammar(rows, window, life, cuts, restart):
     elements = list(stream_of(rows, SCHEMA, cuts))
     for key in (1, 2, 3):
         last = max((at for at, row in enumerate(rows) if row.values["k"] == key), default=-1)
@@ -150,7 +151,7 @@ def test_punctuations_change_neither_results_nor_grammar(rows, window, life, cut
         return grouping(["k", "s"], window, life)
 
     out = run_with_restarts(make, elements) if restart else run(make(), elements)
-    assert bag(rows_of(out)) == bag(expected(rows, ["k", "s"], window, life))
+    assert alike(rows_of(out)) == alike(expected(rows, ["k", "s"], window, life))
     assert not broken_promises(out)
     is_landmark = isinstance(window, Framed) and not window.move_start and window.move_end
     assert len([mark for mark in out if isinstance(mark, Punctuation)]) == (0 if is_landmark else 3)
@@ -260,7 +261,7 @@ def test_landmark_state_is_one_row_per_group():
         grouping.on_metadata(0, Heartbeat(start))
         grouping.on_batch(0, batch_of(of_times([start, start + 1]), CARS))
     out = grouping.on_metadata(0, Heartbeat(500))
-    assert rows_of(out) == [((200,), 496)] or rows_of(out) == [((1, 200), 496)]
+    assert rows_of(out) == [((1, 200), 496)]
     assert grouping.counters()["state_rows"] == 1
 
 
@@ -303,7 +304,7 @@ def test_empty_and_all_null_batches_are_accepted():
         rows = [Row(0, 0, nothing), Row(1, 1, nothing)]
         operator = grouping(["k"], window, Lifespan(0))
         out = run(operator, [batch_of([], SCHEMA), *stream_of(rows, SCHEMA), batch_of([], SCHEMA)])
-        assert bag(rows_of(out)) == bag(expected(rows, ["k"], window, Lifespan(0)))
+        assert alike(rows_of(out)) == alike(expected(rows, ["k"], window, Lifespan(0)))
 
 
 def test_input_is_not_modified():
