@@ -143,8 +143,20 @@ class UnknownName(UserError):
         super().__init__(f"{owner} has no {what} '{name}'; {suggestion(name, candidates)}", place)
 
 
+class UnknownExample(UnknownName):
+    code = "apps.unknown-name"
+
+
 class InvalidOption(UserError):
     code = "workloads.option"
+
+
+class NoSuchFile(UserError):
+    code = "apps.no-such-file"
+
+    def __init__(self, name: str, what: str, candidates: Iterable[str]) -> None:
+        known = suggestion(name, candidates).replace("it has", "there are", 1)
+        super().__init__(f"'{name}' {what}; give the path of an application in SQL: {known}")
 
 
 class InvalidPattern(DataError):

@@ -21,11 +21,13 @@ def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
     if stream.arrival_time:
         # Fixed per micro-batch by Spark's offset log, so a repeated batch has the same times.
         return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
-    return _read(spark, stream, from_arrow_schema(stream.schema.arrow))
+    return _read(spark, stream, _without(stream, ""))
 
 
 def _without(stream: StreamDeclaration, column: str) -> StructType:
-    return StructType([item for item in from_arrow_schema(stream.schema.arrow).fields if item.name != column])
+    """The declared columns but one; nullable, because Spark would rely on NOT NULL, which rows that punctuate do not obey."""
+    fields = from_arrow_schema(stream.schema.arrow).fields
+    return StructType([StructField(item.name, item.dataType) for item in fields if item.name != column])
 
 
 def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
@@ -76,6 +78,9 @@ def _declared(frame: DataFrame, stream: StreamDeclaration, declared: StructType)
     missing = [item.name for item in declared if item.name.lower() not in present]
     if missing:
         raise InvalidDeclaration(
-            f"the source '{stream.source.format}' has no column '{missing[0]}'; it has {', '.join(frame.columns)}", f"stream '{stream.name}'"
+            f"the source '{stream.source.format}' has no column '{missing[0]}'; it has {', '.join(frame.columns)}",
+            f"stream '{stream.name}'",
         )
-    return frame.selectExpr(*[f"CAST(`{present[item.name.lower()]}` AS {item.dataType.simpleString()}) AS `{item.name}`" for item in declared])
+    return frame.selectExpr(
+        *[f"CAST(`{present[item.name.lower()]}` AS {item.dataType.simpleString()}) AS `{item.name}`" for item in declared]
+    )

@@ -1,0 +1,49 @@
+"""Applications as a command names them: a file, or an example by its name."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from penstock.apps.table import EXAMPLES
+from penstock.errors import NoSuchFile
+from penstock.language.application import parse_application
+from penstock.plan.catalog import Catalog
+
+
+def application_file(name: str) -> Path:
+    """The file a user means: a path, or the name of an example.
+
+    Examples
+    --------
+    >>> application_file("auction").name
+    'queries.sql'
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if name in EXAMPLES:
+        return EXAMPLES[name].file
+    folder = path.parent
+    near = sorted(item.name for item in folder.glob("*.sql")) if folder.is_dir() else []
+    what = "is a directory" if path.is_dir() else "does not exist"
+    raise NoSuchFile(name, what, [*(str(folder / item) for item in near), *EXAMPLES])
+
+
+def application_name(path: Path) -> str:
+    """What an application is called in messages and in Spark: its file's name, or its example's."""
+    for example in EXAMPLES.values():
+        if example.file == path:
+            return example.name
+    return path.stem
+
+
+def read_text(name: str) -> tuple[str, str]:
+    """The text of an application and its name."""
+    path = application_file(name)
+    return path.read_text(encoding="utf-8"), application_name(path)
+
+
+def read_catalog(name: str) -> Catalog:
+    """Streams and queries of an application; needs no Spark."""
+    return parse_application(*read_text(name), now=time.time_ns() // 1000)

@@ -1,0 +1,46 @@
+"""Every example application by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UnknownExample
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An application that comes with Penstock.
+
+    Examples
+    --------
+    >>> example_named("auction").file.name
+    'queries.sql'
+    """
+
+    name: str
+    summary: str
+
+    @property
+    def folder(self) -> Path:
+        return _FOLDER / self.name
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "queries.sql"
+
+
+EXAMPLES: Mapping[str, Example] = {
+    example.name: example
+    for example in (Example("auction", "bids for items that open and close: joins and groups bounded by punctuations"),)
+}
+
+
+def example_named(name: str) -> Example:
+    try:
+        return EXAMPLES[name]
+    except KeyError:
+        raise UnknownExample("the table of demos", "demo", name, EXAMPLES) from None

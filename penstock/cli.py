@@ -1,0 +1,157 @@
+"""The command line: each command parses its arguments and calls one function.
+
+Commands import what they need when they run: those that only read text start no Spark and answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from penstock import __version__
+from penstock.apps.table import EXAMPLES
+from penstock.errors import Defect, PenstockError, UserError
+from penstock.qos.scheduling.table import POLICIES, make_policy
+
+_USER_ERROR, _FAILURE, _INTERRUPTED = 2, 1, 130
+
+
+class Commands(TyperGroup):
+    """Turns exceptions into sentences and exit codes; `--debug` may stand anywhere and shows the traceback instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--debug" in args:
+            args = ["--debug", *(arg for arg in args if arg != "--debug")]
+        found: list[str] = super().parse_args(ctx, args)
+        return found
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.TyperException, typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            _complain("stopped at once; what was not finished is done again when the run is continued")
+            raise typer.Exit(_INTERRUPTED) from None
+        except Exception as error:
+            if ctx.params.get("debug"):
+                raise
+            _complain(str(error) if isinstance(error, PenstockError) else str(_unexpected(error)))
+            raise typer.Exit(_USER_ERROR if isinstance(error, UserError) else _FAILURE) from None
+
+
+def _unexpected(error: Exception) -> Defect:
+    return Defect(f"{type(error).__name__}: {error}; --debug shows where")
+
+
+def _complain(text: str) -> None:
+    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
+
+
+def _known_policy(name: str) -> str:
+    make_policy(name)
+    return name
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Continuous queries on Apache Spark that use what is known about their streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[str, typer.Argument(metavar="FILE", help=f"An application in SQL, or an example: {', '.join(EXAMPLES)}.")]
+Json = Annotated[bool, typer.Option("--json", help="Print data instead of text.")]
+Shards = Annotated[int, typer.Option(min=1, help="Parallel shards per stage.")]
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Options of all commands."""
+
+
+@app.command()
+def run(
+    file: File,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Directory of progress and state; a run continues there. Default: .penstock/NAME.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
+    trigger: Annotated[str | None, typer.Option(help="Time between micro-batches, such as '1 second'.")] = None,
+    available_now: Annotated[bool, typer.Option("--available-now", help="Process what is there, then stop.")] = False,
+    shards: Annotated[int | None, typer.Option(min=1, help="Parallel shards per stage; fixed with the first run.")] = None,
+    master: Annotated[str | None, typer.Option(help="As for spark-submit, such as local[4].")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
+    policy: Annotated[
+        str, typer.Option(callback=_known_policy, help=f"Which operator of a shard runs next: {', '.join(POLICIES)}.")
+    ] = "round_robin",
+    budget: Annotated[str | None, typer.Option(help="Time operators may work per micro-batch, such as '800 ms'.")] = None,
+    quarantine: Annotated[Path | None, typer.Option(help="Directory for refused rows. Default: in the checkpoint.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run an application until its data end, its time is over, or Ctrl-C."""
+    from penstock.apps.running import default_checkpoint, parse_conf, run_application
+    from penstock.runners.spark.attended import Wishes
+
+    folder = checkpoint or default_checkpoint(file)
+    wishes = Wishes(
+        folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
+        conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
+    )  # fmt: skip
+    raise typer.Exit(run_application(file, wishes, as_json))
+
+
+@app.command()
+def explain(file: File, as_json: Json = False, shards: Shards = 2) -> None:
+    """Show how an application would run: operators, stages, keys, what bounds the state."""
+    from penstock.apps.reading import read_catalog
+    from penstock.lowering.explain import explain as explained
+
+    _print(explained(read_catalog(file), shards), as_json)
+
+
+@app.command()
+def check(file: File, as_json: Json = False) -> None:
+    """Is the state of every operator bounded, by what, and if not, what is missing? Exit code 1 if not."""
+    from penstock.apps.reading import read_catalog
+    from penstock.plan.analysis.safety import check as checked
+
+    report = checked(read_catalog(file))
+    _print(report, as_json)
+    raise typer.Exit(0 if report.is_bounded else 1)
+
+
+@app.command()
+def demo(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help=f"One of: {', '.join(EXAMPLES)}.")] = next(iter(EXAMPLES)),
+    seconds: Annotated[float, typer.Option(min=1, help="How long rows flow.")] = 60,
+    as_json: Json = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
+) -> None:
+    """Run an example with its built-in feed on Spark in local mode."""
+    from penstock.apps.demo import run_demo
+
+    raise typer.Exit(run_demo(name, seconds, as_json, plain))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(f"penstock {__version__}")
+
+
+def _print(found: Any, as_json: bool) -> None:
+    print(json.dumps(found.to_json(), indent=2) if as_json else str(found).rstrip("\n"))
+
+
+def main() -> None:
+    app(prog_name="penstock", args=sys.argv[1:])

@@ -1,0 +1,117 @@
+"""Run an application in the foreground: start Spark quietly, show what happens, stop when time, data or patience end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.interrupts import Interrupt, interruptible
+from penstock.runners.spark.journal import Journal, Summary
+from penstock.runners.spark.live import Display, Row
+from penstock.runners.spark.quiet import redirected
+from penstock.runners.spark.session import create_session
+from penstock.runners.spark.sinks import MemorySink
+
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How an application shall run; what is None is left to Spark and to `App.start`.
+
+    Parameters
+    ----------
+    seconds
+        Stop this long after the first batch; None: when the data end or somebody stops it.
+    ends
+        Declare the streams ended at the end, so that every window closes and every group is reported. Nothing can
+        follow with the same checkpoint.
+    log
+        Where Spark's own messages go.
+    """
+
+    checkpoint: Path
+    seconds: float | None = None
+    ends: bool = False
+    trigger: str | None = None
+    available_now: bool = False
+    shards: int | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    policy: str = "round_robin"
+    budget: str | None = None
+    quarantine: Path | None = None
+    log: Path = Path("spark.log")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended; `signal` is 0 if nobody interrupted it."""
+
+    summary: Summary
+    signal: int
+    quarantine: Path
+
+
+def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
+    """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
+    display.say("starting Spark …")
+    # The Java process keeps the descriptors it starts with, so it is quiet for good; here only errors are diverted.
+    with redirected(wishes.log, 1, 2):
+        spark = create_session(app.catalog.name, wishes.master, wishes.shards or 2, wishes.conf)
+    try:
+        with redirected(wishes.log, 2), interruptible() as interrupt:
+            try:
+                return _attended(app, wishes, display, interrupt, partial(app.start, spark=spark))
+            finally:
+                display.close()
+    finally:
+        with redirected(wishes.log, 1, 2):
+            spark.stop()
+
+
+def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, start: partial[Run]) -> Outcome:
+    display.say("starting the queries …")
+    run = start(
+        wishes.checkpoint, shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
+        policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
+    )  # fmt: skip
+    journal = Journal(app.catalog.name, run.pipeline.job)
+    try:
+        _watch(run, journal, wishes, display, interrupt)
+        if wishes.ends and not interrupt.signal and run.is_active:
+            run.end()
+    finally:
+        run.stop()
+    display.show(journal.hear(run.reports()), journal.summary().seconds, partial(last_answers, run))
+    return Outcome(journal.summary(), interrupt.signal, Path(run.quarantine))
+
+
+def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt) -> None:
+    """Look once a second. The time wished for begins with the first batch: before it, workers start and compile."""
+    began = time.monotonic()
+    while not interrupt.wait(_LOOK_SECONDS):
+        before, news = journal.batches, journal.hear(run.reports())
+        if news and not before:
+            began = time.monotonic()
+        passed = time.monotonic() - began
+        display.show(news, passed, partial(last_answers, run))
+        if not run.is_active:
+            run.wait()  # raises what made it fail
+            return
+        if wishes.seconds is not None and passed >= wishes.seconds and journal.batches:
+            return
+
+
+def last_answers(run: Run, most: int) -> Mapping[str, Sequence[Row]]:
+    """The newest answers of each query that goes to memory."""
+    found: dict[str, Sequence[Row]] = {}
+    for query, sinks in run.sinks.items():
+        table = next((sink.table() for sink in sinks if isinstance(sink, MemorySink)), None)
+        if table is not None and table.num_rows:
+            found[query] = table.slice(max(table.num_rows - most, 0)).to_pylist()
+    return found

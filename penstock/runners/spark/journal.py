@@ -1,0 +1,157 @@
+"""What happened in a run, batch by batch, and the summary at its end."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from penstock.lowering.stages import Job
+from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.tally import (
+    OperatorTally,
+    QueryTally,
+    ReaderTally,
+    rows_read,
+    tally_operators,
+    tally_queries,
+    tally_readers,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The state of a run after one micro-batch.
+
+    Parameters
+    ----------
+    rows, rows_per_second
+        Rows the streams brought with this batch, and per second since the batch before.
+    latency_ms
+        From the time the oldest row of the batch could have been read, when the batch before was begun, to the time
+        its answers were written. (Event time says nothing about that when it is made up or replayed.)
+    """
+
+    epoch: int
+    rows: int
+    rows_per_second: float
+    duration_ms: int
+    latency_ms: int
+    backlog: int
+    queries: tuple[QueryTally, ...]
+    operators: tuple[OperatorTally, ...]
+    readers: tuple[ReaderTally, ...]
+
+    @property
+    def state_rows(self) -> int:
+        return sum(operator.state_rows for operator in self.operators)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(operator.state_bytes for operator in self.operators)
+
+    def to_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        found["readers"] = [reader.to_json() for reader in self.readers]
+        return {**found, "state_rows": self.state_rows, "state_bytes": self.state_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in figures. Rows are those of this run; tallies are totals since the checkpoint began."""
+
+    application: str
+    seconds: float
+    batches: int
+    rows: int
+    rows_per_second: float
+    batch_ms_median: float
+    latency_ms_median: float
+    latency_ms_worst: int
+    peak_state_rows: int
+    peak_state_bytes: int
+    is_complete: bool
+    queries: tuple[QueryTally, ...] = ()
+    readers: tuple[ReaderTally, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "readers": [reader.to_json() for reader in self.readers]}
+
+
+class Journal:
+    """Hears the reports of a run; each batch counts once, however often it is told."""
+
+    def __init__(self, application: str, job: Job) -> None:
+        self.application = application
+        self.job = job
+        self.last: Moment | None = None
+        self._seen = -1
+        self._read: int | None = None
+        self._began: datetime | None = None
+        self._first: datetime | None = None
+        self._ended: datetime | None = None
+        self._durations: list[int] = []
+        self._latencies: list[int] = []
+        self._rows = 0
+        self._peak_rows = 0
+        self._peak_bytes = 0
+
+    @property
+    def batches(self) -> int:
+        return len(self._durations)
+
+    def hear(self, reports: Iterable[BatchReport]) -> list[Moment]:
+        """The moments not heard before."""
+        return [self._next(report) for report in reports if report.epoch > self._seen]
+
+    def _next(self, report: BatchReport) -> Moment:
+        began = _instant(report)
+        total = sum(rows_read(self.job, report).values())
+        # Totals go on over restarts, so what the first batch of a later run brought is not known from them.
+        rows = total - self._read if self._read is not None else (total if report.epoch == 0 else 0)
+        since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
+        latency_ms = int(since_ms) + report.duration_ms
+        rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
+        moment = Moment(
+            report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
+            tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
+        )  # fmt: skip
+        self._seen, self._read, self._began = report.epoch, total, began
+        self._first = self._first or began
+        self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
+        self._remember(moment)
+        return moment
+
+    def _remember(self, moment: Moment) -> None:
+        self.last = moment
+        self._rows += moment.rows
+        self._durations.append(moment.duration_ms)
+        self._latencies.append(moment.latency_ms)
+        self._peak_rows = max(self._peak_rows, moment.state_rows)
+        self._peak_bytes = max(self._peak_bytes, moment.state_bytes)
+
+    def summary(self) -> Summary:
+        seconds = (self._ended - self._first).total_seconds() if self._ended and self._first else 0.0
+        readers = self.last.readers if self.last else ()
+        return Summary(
+            self.application,
+            round(seconds, 3),
+            self.batches,
+            self._rows,
+            round(self._rows / seconds, 1) if seconds else 0.0,
+            statistics.median(self._durations or [0]),
+            # The first batch starts Python workers and compiles; the others tell what a user waits for.
+            statistics.median(self._latencies[1:] or self._latencies or [0]),
+            max(self._latencies[1:] or self._latencies or [0]),
+            self._peak_rows,
+            self._peak_bytes,
+            all(reader.is_complete for reader in readers),
+            self.last.queries if self.last else (),
+            readers,
+        )
+
+
+def _instant(report: BatchReport) -> datetime:
+    return datetime.fromisoformat(str(report.spark["timestamp"]).replace("Z", "+00:00"))

@@ -1,0 +1,243 @@
+"""A run on the terminal: a live table, or a line per second where there is no terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from penstock.runners.spark.journal import Moment, Summary
+
+Row = Mapping[str, Any]
+#: The last answers of each query, at most as many as asked for.
+Samples = Callable[[int], Mapping[str, Sequence[Row]]]
+
+_MOST_SAMPLES = 3
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+class Display(Protocol):
+    """Shows a run while it goes on. Calls come in this order: say, show (often), say, close."""
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Silence:
+    """For scripts that want the summary only."""
+
+    def say(self, text: str) -> None:
+        """Nothing is said."""
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        """Nothing is shown."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+class JsonLines(Silence):
+    """Every micro-batch as one line of JSON."""
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        for moment in news:
+            print(json.dumps({"kind": "batch", **moment.to_json()}), flush=True)
+
+
+class PlainLines:
+    """One line per second or so, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        if news:
+            self.say(f"{seconds:5.0f} s  {headline(news[-1])}")
+            for query, rows in samples(1).items():
+                for row in rows:
+                    self.say(f"         {query}: {row_text(row)}")
+
+    def close(self) -> None:
+        """Lines need no end."""
+
+
+class LiveTable:
+    """A table that is drawn anew in place."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.console = console
+        self.title = title
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._last: Moment | None = None
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        if not self._live.is_started:
+            self._live.start()
+        for moment in news:
+            self._last = moment
+        self._live.update(self._drawn(seconds, samples), refresh=True)
+
+    def close(self) -> None:
+        if self._live.is_started:
+            self._live.stop()
+
+    def _drawn(self, seconds: float, samples: Samples) -> RenderableType:
+        title = Text(f"{self.title}  {seconds:.0f} s", style="bold")
+        if self._last is None:
+            return Group(title, Text("the first batch is under way: Python workers start and operators are compiled", style="dim"))
+        tables = [_queries(self._last), _operators(self._last)]
+        used = sum(table.row_count + 3 for table in tables) + 4
+        per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
+        if per_query >= 1:
+            tables.append(_samples(samples(min(per_query, _MOST_SAMPLES))))
+        return Group(title, Text(headline(self._last)), *tables)
+
+
+def make_display(console: Console, title: str, is_plain: bool = False) -> Display:
+    return LiveTable(console, title) if console.is_terminal and not is_plain else PlainLines(console)
+
+
+def headline(moment: Moment) -> str:
+    """One line that says how it goes."""
+    quarantined = max((reader.quarantined for reader in moment.readers), default=0)
+    late = max((reader.late for reader in moment.readers), default=0)
+    parts = [
+        f"batch {moment.epoch}",
+        f"{moment.rows:,} rows, {moment.rows_per_second:,.0f}/s",
+        f"took {moment.duration_ms / 1000:.2f} s",
+        f"answered within {moment.latency_ms / 1000:.2f} s",
+        f"state {moment.state_rows:,} rows, {bytes_text(moment.state_bytes)}",
+        f"late {late:,}, quarantined {quarantined:,}",
+    ]
+    if moment.backlog:
+        parts.append(f"{moment.backlog:,} rows waiting")
+    return " · ".join(parts)
+
+
+def _queries(moment: Moment) -> Table:
+    table = _table("query", "rows in", "rows out", "state rows", "state")
+    for query in moment.queries:
+        table.add_row(
+            query.query, f"{query.rows_in:,}", f"{query.rows_out:,}", f"{query.state_rows:,}", bytes_text(query.state_bytes)
+        )
+    return table
+
+
+def _operators(moment: Moment) -> Table:
+    table = _table("operator", "state rows", "state", "expired", "purged", "waiting", last="for")
+    for operator in moment.operators:
+        counts = [operator.expired, operator.purged, operator.queue_rows]
+        table.add_row(
+            operator.operator, f"{operator.state_rows:,}", bytes_text(operator.state_bytes),
+            *[f"{count:,}" for count in counts], ", ".join(operator.queries),
+        )  # fmt: skip
+    return table
+
+
+def _samples(samples: Mapping[str, Sequence[Row]]) -> Table:
+    table = _table("query", last="last answers")
+    for query, rows in samples.items():
+        for number, row in enumerate(rows):
+            table.add_row(query if not number else "", row_text(row))
+    return table
+
+
+def _table(first: str, *numbers: str, last: str = "") -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
+    table.add_column(first, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    if last:
+        table.add_column(last, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def row_text(row: Row) -> str:
+    """An answer on one line.
+
+    Examples
+    --------
+    >>> row_text({"item_id": 17, "price": 12.5000001, "seller": None})
+    'item_id=17 price=12.50 seller=NULL'
+    """
+    return " ".join(f"{name}={_value_text(value)}" for name, value in row.items())
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return value.strftime("%H:%M:%S") if hasattr(value, "strftime") else str(value)
+
+
+def bytes_text(count: int) -> str:
+    """A size as people say it.
+
+    Examples
+    --------
+    >>> bytes_text(512), bytes_text(3429), bytes_text(25_000_000)
+    ('512 B', '3.4 kB', '25.0 MB')
+    """
+    value, unit = float(count), _UNITS[0]
+    for unit in _UNITS:
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is printed when a run is over."""
+
+    summary: Summary
+    verdict: str
+
+    def print_to(self, console: Console) -> None:
+        summary = self.summary
+        console.print()
+        console.print(
+            f"{self.verdict}: {summary.batches:,} batches in {summary.seconds:.0f} s, {summary.rows:,} rows, "
+            f"{summary.rows_per_second:,.0f} rows/s", highlight=False, style="bold",
+        )  # fmt: skip
+        if not summary.batches:
+            return
+        console.print(self._readers())
+        console.print(_answers(summary))
+        console.print(
+            f"state at most {summary.peak_state_rows:,} rows, {bytes_text(summary.peak_state_bytes)} · a batch took "
+            f"{summary.batch_ms_median / 1000:.2f} s · answered within {summary.latency_ms_median / 1000:.2f} s "
+            f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
+            highlight=False,
+        )
+
+    def _readers(self) -> Table:
+        table = _table("stream", "rows read", "= used", "+ not wanted", "+ quarantined", "", last="by")
+        for reader in self.summary.readers:
+            mark = "✓" if reader.is_complete else "✗ rows are missing"
+            counts = [reader.read, reader.used, reader.filtered, reader.quarantined]
+            table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, ", ".join(reader.queries))
+        return table
+
+
+def _answers(summary: Summary) -> Table:
+    table = _table("query", "rows in", "answers")
+    for query in summary.queries:
+        table.add_row(query.query, f"{query.rows_in:,}", f"{query.rows_out:,}")
+    return table

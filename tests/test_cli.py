@@ -1,0 +1,160 @@
+"""The command line as a user meets it; nothing here starts Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock import __version__
+from penstock.apps.running import parse_conf, writes_to_console
+from penstock.cli import app
+from penstock.errors import InvalidOption
+from penstock.language.application import parse_application
+
+BOUNDED = """
+CREATE STREAM bid (item BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING rate;
+CREATE CQ busy AS SELECT item, COUNT(*) AS bids FROM bid [RANGE 1 MINUTE] GROUP BY item;
+"""
+UNBOUNDED = BOUNDED + "CREATE CQ pairs AS SELECT a.item, b.price FROM bid a, bid b WHERE a.item = b.item;"
+
+
+def penstock(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def bounded(tmp_path: Path) -> str:
+    file = tmp_path / "bounded.sql"
+    file.write_text(BOUNDED)
+    return str(file)
+
+
+@pytest.fixture
+def unbounded(tmp_path: Path) -> str:
+    file = tmp_path / "unbounded.sql"
+    file.write_text(UNBOUNDED)
+    return str(file)
+
+
+def test_version_prints_the_version() -> None:
+    assert penstock("version").stdout == f"penstock {__version__}\n"
+
+
+def test_without_a_command_the_commands_are_listed() -> None:
+    result = penstock()
+    for command in ("run", "explain", "check", "demo", "version"):
+        assert command in result.output
+
+
+def test_check_says_what_bounds_the_state(bounded: str) -> None:
+    result = penstock("check", bounded)
+    assert result.exit_code == 0
+    assert "busy" in result.stdout
+    assert "bounded" in result.stdout
+
+
+def test_check_of_unbounded_state_exits_with_one(unbounded: str) -> None:
+    result = penstock("check", unbounded)
+    assert result.exit_code == 1
+    assert "unbounded" in result.stdout
+
+
+def test_check_and_explain_hand_out_json(bounded: str, unbounded: str) -> None:
+    assert json.loads(penstock("check", bounded, "--json").stdout)
+    assert json.loads(penstock("check", unbounded, "--json").stdout)
+    assert json.loads(penstock("explain", bounded, "--json").stdout)
+
+
+def test_explain_shows_stages_and_shards(bounded: str) -> None:
+    result = penstock("explain", bounded, "--shards", "3")
+    assert result.exit_code == 0
+    assert "3 shards" in result.stdout
+    assert "GroupBy item" in result.stdout
+
+
+def test_examples_are_known_by_name() -> None:
+    result = penstock("check", "auction")
+    assert result.exit_code == 0
+    assert "bids_per_item" in result.stdout
+
+
+def test_a_missing_file_is_answered_with_the_nearest_name(bounded: str) -> None:
+    result = penstock("explain", bounded.replace("bounded.sql", "boundd.sql"))
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+    assert f"Did you mean '{bounded}'?" in result.stderr
+    assert not result.stdout
+
+
+def test_a_directory_is_no_application(tmp_path: Path) -> None:
+    result = penstock("check", str(tmp_path))
+    assert result.exit_code == 2
+    assert "is a directory" in result.stderr
+
+
+def test_an_unknown_demo_is_answered_with_the_nearest_name() -> None:
+    result = penstock("demo", "aucton")
+    assert result.exit_code == 2
+    assert "Did you mean 'auction'?" in result.stderr
+
+
+def test_an_unknown_policy_is_answered_with_the_nearest_name(bounded: str) -> None:
+    result = penstock("run", bounded, "--policy", "round_robbin")
+    assert result.exit_code == 2
+    assert "Did you mean 'round_robin'?" in result.stderr
+
+
+def test_a_mistake_in_the_text_is_shown_at_its_place_without_a_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.sql"
+    file.write_text(BOUNDED.replace("SELECT item", "SELECT itm"))
+    result = penstock("check", str(file))
+    assert result.exit_code == 2
+    assert "line 3" in result.stderr
+    assert "^^^" in result.stderr
+    assert "Did you mean 'item'?" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_debug_may_stand_anywhere_and_lets_the_exception_through(tmp_path: Path) -> None:
+    for arguments in (["--debug", "check", "nowhere.sql"], ["check", "nowhere.sql", "--debug"]):
+        result = penstock(*arguments)
+        assert result.exception is not None
+        assert type(result.exception).__name__ == "NoSuchFile"
+
+
+def test_a_wrong_setting_is_named_before_spark_starts(bounded: str) -> None:
+    result = penstock("run", bounded, "--conf", "spark.driver.memory")
+    assert result.exit_code == 2
+    assert "key=value" in result.stderr
+
+
+def test_settings_may_hold_equals_signs() -> None:
+    assert parse_conf(["spark.driver.extraJavaOptions=-Da=b"]) == {"spark.driver.extraJavaOptions": "-Da=b"}
+    with pytest.raises(InvalidOption):
+        parse_conf(["=x"])
+
+
+def test_answers_on_the_console_and_a_table_in_place_exclude_each_other() -> None:
+    assert not writes_to_console(parse_application(BOUNDED))
+    assert writes_to_console(parse_application(BOUNDED.replace("GROUP BY item;", "GROUP BY item OUTPUT TO console;")))
+
+
+def test_reading_commands_do_not_import_spark(bounded: str) -> None:
+    script = (
+        "import sys; from typer.testing import CliRunner; from penstock.cli import app\n"
+        f"for command in (['version'], ['check', {bounded!r}], ['explain', {bounded!r}]):\n"
+        "    assert CliRunner().invoke(app, command).exit_code == 0, command\n"
+        "print('pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "False\n"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "penstock", "version"], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == f"penstock {__version__}\n"
