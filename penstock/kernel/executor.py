@@ -69,11 +69,13 @@ class Kernel:
         Nanoseconds for reports; a virtual clock makes them exact. Results never depend on it.
     """
 
-    def __init__(self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns, shard: int = 0, shards: int = 1
+    ) -> None:
         self.graph = graph
         self.policy = policy
         self.clock = clock
-        self.ingresses = {spec.name: Ingress(spec) for spec in graph.entries}
+        self.ingresses = {spec.name: Ingress(spec, shard, shards) for spec in graph.entries}
         self._work = {node.id: _Work(node, node.make(), live=set(node.queries)) for node in graph.nodes}
         self._answers: list[Answer] = []
         self._refused: list[Quarantined] = []

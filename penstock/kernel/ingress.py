@@ -17,6 +17,7 @@ from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
 from penstock.kernel.frontiers import Frontiers
 from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.sharding import foreign_run
 from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
 from penstock.metadata.batches import follows_its_punctuation, merged
@@ -35,7 +36,8 @@ from penstock.model.schema import Schema
 class EntrySpec:
     """What a shard must know to guard one entry; `constraints` are in entry names.
 
-    `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources.
+    `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources. `key` is the column
+    whose hash alone chose the shard, if there is one.
     """
 
     name: str
@@ -47,17 +49,19 @@ class EntrySpec:
     on_bad: RowPolicy = RowPolicy.QUARANTINE
     on_violation: RowPolicy = RowPolicy.ERROR
     partitions: int = 0
+    key: str = ""
 
 
 class Ingress:
-    """Guard of one entry in one shard."""
+    """Guard of one entry in one shard of several."""
 
-    def __init__(self, spec: EntrySpec) -> None:
+    def __init__(self, spec: EntrySpec, shard: int = 0, shards: int = 1) -> None:
         self.spec = spec
         self.frontiers = Frontiers(spec.disorder)
         self.schema = Schema.from_arrow(spec.schema)
-        self.alignment = Alignment(schema=self.schema)
-        self.closed = Announcements(self.schema)
+        self._widen = {spec.key: foreign_run(self.schema[spec.key].type, shard, shards)} if spec.key and shards > 1 else {}
+        self.alignment = Alignment(schema=self.schema, widen=self._widen)
+        self.closed = Announcements(self.schema, self._widen)
         self.clustered: dict[str, dict[int, Any]] = {}
         self.ended: dict[str, set[int]] = {}
         self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
@@ -242,8 +246,8 @@ class Ingress:
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
         self.frontiers.restore(meta["frontiers"])
-        self.alignment = Alignment.from_json(meta["alignment"], self.schema)
-        self.closed = Announcements.from_json(meta["closed"], self.schema)
+        self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen)
+        self.closed = Announcements.from_json(meta["closed"], self.schema, self._widen)
         self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = dict(meta["totals"])

@@ -20,6 +20,7 @@ from penstock.columnar.hashing import hash_columns
 from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.sharding import shard_of
 from penstock.metadata.derivation import ClusteredAttribute
 from penstock.metadata.embedded import read_punctuation
 from penstock.model.batch import Batch, Int64s, int64s
@@ -206,11 +207,6 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
         if bounds[shard + 1] > bounds[shard]
     }
 
-
-def shard_of(columns: Sequence[pa.Array], rows: int, shards: int) -> Int64s:
-    """Shard of each row; the upper bits are used because join segments are sorted by the whole hash."""
-    result: Int64s = ((hash_columns(columns, rows) >> np.uint64(33)) % np.uint64(shards)).astype(np.int64)
-    return result
 
 
 # -- punctuations ----------------------------------------------------------------------------------------------------

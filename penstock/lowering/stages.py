@@ -17,7 +17,7 @@ from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
 from penstock.lowering.prefix import Prefix, prefix_of
 from penstock.lowering.table import Recipe, recipe_of
-from penstock.model.declarations import Constraint
+from penstock.model.declarations import Constraint, ConstraintKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.catalog import Catalog
@@ -229,18 +229,21 @@ class _Builder:
         constraints = tuple(
             Constraint(item.kind, renamed[stream.schema[item.column].name])
             for item in stream.constraints
-            if stream.schema[item.column].name in renamed
+            if _can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)
         )
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
-            name, stream.name, prefix.schema.arrow, stream.disorder, constraints, stream.on_late, stream.on_bad, stream.on_violation
-        )
+            name, stream.name, prefix.schema.arrow, stream.disorder, constraints, stream.on_late, stream.on_bad, stream.on_violation,
+            key=keys[0] if keys and len(keys) == 1 else "",
+        )  # fmt: skip
         return name
 
     def _exchange(self, found: _Placed, keys: Keys, level: int) -> str:
         name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
         if name not in self._level(level).entries:
-            self._level(level).entries[name] = EntrySpec(name, found.port[0], found.schema.arrow, partitions=self.shards)
+            self._level(level).entries[name] = EntrySpec(
+                name, found.port[0], found.schema.arrow, partitions=self.shards, key=keys[0] if keys and len(keys) == 1 else ""
+            )
             self._crossings[name] = found.port[0]
             sender = self._level(found.level)
             sender.outputs[f"->{name}"] = found.port
@@ -252,6 +255,13 @@ class _Builder:
         finished = tuple(GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id])) for node in level.nodes)
         graph = Graph(finished, tuple(level.entries.values()), dict(level.outputs), _fingerprint(finished, level, self.shards))
         return Stage(number, graph, tuple(level.sources), dict(level.exchanges))
+
+
+def _can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> bool:
+    """Whether every shard can tell if its rows keep the constraint: equal values of a unique column must meet in one."""
+    if column is None or constraint.kind is not ConstraintKind.UNIQUE:
+        return column is not None
+    return keys is not None and set(keys) <= {column}
 
 
 def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.metadata.announcements import Announcements
+from penstock.metadata.attribute_set import Widen
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 
@@ -37,9 +38,11 @@ class Alignment:
 
     __slots__ = ("_released", "_said", "_schema", "_settled_entries")
 
-    def __init__(self, partitions: Iterable[int] = (), schema: Schema | None = None) -> None:
+    def __init__(
+        self, partitions: Iterable[int] = (), schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
+    ) -> None:
         self._schema = schema
-        self._released = Announcements(schema)
+        self._released = Announcements(schema, widen)
         self._said = {partition: Announcements(schema) for partition in partitions}
         self._settled_entries = 0
 
@@ -106,10 +109,12 @@ class Alignment:
         return {"released": self._released.to_json(), "said": said}
 
     @classmethod
-    def from_json(cls, coded: dict[str, Any], schema: Schema | None = None) -> Alignment:
+    def from_json(
+        cls, coded: dict[str, Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
+    ) -> Alignment:
         """Inverse of `to_json`."""
         alignment = cls((), schema)
-        alignment._released = Announcements.from_json(coded["released"], schema)
+        alignment._released = Announcements.from_json(coded["released"], schema, widen)
         for partition, known in coded["said"]:
             alignment._said[partition] = Announcements.from_json(known, schema)
         return alignment

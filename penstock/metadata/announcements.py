@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.metadata.attribute_set import AttributeSet
+from penstock.metadata.attribute_set import AttributeSet, Widen
 from penstock.metadata.combinations import combinations_in
 from penstock.model.masks import Mask
 from penstock.model.patterns import constant
@@ -45,10 +45,11 @@ class Announcements:
     (True, True)
     """
 
-    __slots__ = ("_columns", "_constants", "_others", "_schema", "_settled_entries", "has_ended")
+    __slots__ = ("_columns", "_constants", "_others", "_schema", "_settled_entries", "_widen", "has_ended")
 
-    def __init__(self, schema: Schema | None = None) -> None:
+    def __init__(self, schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> None:
         self._schema = schema
+        self._widen = widen or {}
         self.has_ended = False
         self._clear()
 
@@ -95,7 +96,8 @@ class Announcements:
         (name,), (pattern,) = reduced.names, reduced.patterns
         if name not in self._columns:
             field = None if self._schema is None else self._schema[name]
-            self._columns[name] = AttributeSet() if field is None else AttributeSet(field.type, field.nullable)
+            widen = self._widen.get(name)
+            self._columns[name] = AttributeSet() if field is None else AttributeSet(field.type, field.nullable, widen)
         self._columns[name].add(pattern)
         if self._columns[name].is_complete:
             self._end()
@@ -207,9 +209,11 @@ class Announcements:
         return [punctuation.to_json() for punctuation in self.punctuations()]
 
     @classmethod
-    def from_json(cls, coded: list[Any], schema: Schema | None = None) -> Announcements:
+    def from_json(
+        cls, coded: list[Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
+    ) -> Announcements:
         """Inverse of `to_json`."""
-        known = cls(schema)
+        known = cls(schema, widen)
         for item in coded:
             known.add(Punctuation.from_json(item))
         return known

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.metadata.intervals import IntervalSet
+from penstock.metadata.intervals import Int64s, IntervalSet
 from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
 from penstock.model.masks import Mask, booleans, comparable, in_value_set, value_set
 from penstock.model.patterns import ANY, Pattern, between, constant, one_of
 from penstock.model.scalars import plain
+
+#: The last value that cannot occur here after each of the given ones.
+Widen: TypeAlias = Callable[[Int64s], Int64s]
 
 
 class _Store(Protocol):
@@ -34,10 +38,11 @@ class _Store(Protocol):
 class _OrdinalStore:
     """Values that have ordinals, as integer intervals."""
 
-    __slots__ = ("_intervals", "_kind")
+    __slots__ = ("_intervals", "_kind", "_widen")
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, kind: pa.DataType, widen: Widen | None = None) -> None:
         self._kind = kind
+        self._widen = widen if pa.types.is_integer(kind) else None
         self._intervals = IntervalSet()
 
     @property
@@ -50,7 +55,10 @@ class _OrdinalStore:
         return len(self._intervals)
 
     def add_values(self, values: tuple[Any, ...]) -> None:
-        if len(values) == 1:
+        if self._widen is not None:
+            numbers = self._numbers(values)
+            self._intervals.add_ranges(numbers, self._widen(numbers))
+        elif len(values) == 1:
             number = ordinal(values[0], self._kind)
             if number is not None:
                 self._intervals.add_value(number)
@@ -179,6 +187,9 @@ class AttributeSet:
         ascending punctuations cost constant memory. None: constants in a hash set, ranges merge where they touch.
     nullable
         Whether NULL must be announced too before everything is.
+    widen
+        For integers: the last value up to which those after each given value cannot occur here anyway. They count as
+        announced too, so that values which are only here and there of interest still make few intervals.
 
     Examples
     --------
@@ -189,15 +200,15 @@ class AttributeSet:
     ['[1,5]']
     """
 
-    __slots__ = ("_is_complete", "_kind", "_null", "_nullable", "store")
+    __slots__ = ("_is_complete", "_kind", "_null", "_nullable", "_widen", "store")
 
-    def __init__(self, kind: pa.DataType | None = None, nullable: bool = True) -> None:
-        self._kind, self._nullable = kind, nullable
+    def __init__(self, kind: pa.DataType | None = None, nullable: bool = True, widen: Widen | None = None) -> None:
+        self._kind, self._nullable, self._widen = kind, nullable, widen
         self._is_complete = self._null = False
         self.store: _Store = self._empty_store()
 
     def _empty_store(self) -> _Store:
-        return _OrdinalStore(self._kind) if has_ordinals(self._kind) else _GenericStore()
+        return _OrdinalStore(self._kind, self._widen) if has_ordinals(self._kind) else _GenericStore()
 
     @property
     def is_complete(self) -> bool:

@@ -119,6 +119,25 @@ class ClosedSet:
                 both._known.add(shared)
         return both
 
+    @property
+    def announcements(self) -> Announcements:
+        """What is closed, as announcements over the attributes."""
+        return self._known
+
+    def named(self, names: Sequence[str]) -> ClosedSet:
+        """The same closed values under other attribute names; attributes correspond by position."""
+        if tuple(names) == self.names:
+            return self
+        renamed = dict(zip(self.names, names, strict=True))
+        other = ClosedSet(Field(renamed[field.name], field.type, field.nullable) for field in self.fields)
+        for mark in self.punctuations():
+            other._known.add(mark.rename(renamed))
+        return other
+
+    def forget(self, other: ClosedSet) -> None:
+        """Forget what another set over the same attributes holds."""
+        self._known.prune(other._known)
+
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back; the attributes are not part of it."""
         counts = [self.redundant, self.useless, self.not_exploitable]

@@ -78,6 +78,11 @@ class IntervalSet:
         self._merge_gathered()
         self._coalesce(np.concatenate((self._lows, values)), np.concatenate((self._highs, values)))
 
+    def add_ranges(self, lows: Int64s, highs: Int64s) -> None:
+        """Add many intervals, in any order."""
+        self._merge_gathered()
+        self._coalesce(np.concatenate([self._lows, lows]), np.concatenate([self._highs, highs]))
+
     def _merge_gathered(self) -> None:
         if self._gathered:
             values = np.fromiter(self._gathered, np.int64, len(self._gathered))

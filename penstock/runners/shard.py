@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +27,10 @@ class StepResult:
     refused: list[Quarantined] = field(default_factory=list)
 
 
-def make_kernel(stage: Stage, policy: str) -> Kernel:
-    return Kernel(stage.graph, make_policy(policy))
+def make_kernel(
+    stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns
+) -> Kernel:
+    return Kernel(stage.graph, make_policy(policy), clock, shard, shards)
 
 
 def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> StepResult:

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, shard_of, split_mark
+from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
+from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
 from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation

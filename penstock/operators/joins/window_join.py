@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,7 @@ class WindowJoin:
         self._propagation = Propagation(schemas, self.keys, output_schema)
         self._frontiers = [NEVER for _ in ports]
         self._sent = NEVER
+        self._settled_entries = 0
         self._counts = dict.fromkeys(_COUNTERS, 0)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -217,7 +220,22 @@ class WindowJoin:
             for other, side in enumerate(self._sides):
                 if other != port and side.num_rows:
                     side.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])))  # type: ignore[misc]
-        return self._release()
+        released = self._release()
+        self._forget_when_grown()
+        return released
+
+    def _forget_when_grown(self) -> None:
+        """Keys that every input has closed cannot come again, so nobody will ask for them; looked for after a doubling."""
+        if self._closed_entries() <= 2 * self._settled_entries + 64:
+            return
+        by_all = reduce(and_, self._closed)
+        for known in self._closed:
+            known.forget(by_all.named(known.names))
+        self._propagation.finished.prune(by_all.announcements)
+        self._settled_entries = self._closed_entries()
+
+    def _closed_entries(self) -> int:
+        return sum(map(len, self._closed)) + self._propagation.finished.entries
 
     def _release(self) -> list[Punctuation]:
         """Let go what nothing holds back; rows whose key can have no result any more go as well, and may free others."""
@@ -278,6 +296,7 @@ class WindowJoin:
         return {
             "state_rows": sum(rows),
             "state_bytes": sum(side.num_bytes for side in self._sides),
+            "closed_entries": self._closed_entries(),
             "expired": sum(side.expired for side in self._sides) + self._counts["expired_on_the_fly"],
             "purged": sum(side.purged for side in self._sides) + self._counts["purged_on_the_fly"],
             "runs": sum(1 for side in self._sides for _ in side),

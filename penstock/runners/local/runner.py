@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +18,7 @@ from penstock.lowering.prefix import Prefix
 from penstock.lowering.stages import Job, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
-from penstock.qos.scheduling.table import make_policy
-from penstock.runners.shard import step
+from penstock.runners.shard import make_kernel, step
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class LocalRunner:
         Nanoseconds for reports; a virtual clock makes them exact.
     """
 
-    def __init__(self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self.job = job
         self.encode = encode
         self.collected = Collected({name: [] for name in job.outputs})
@@ -57,11 +57,10 @@ class LocalRunner:
         self._clock = clock
         self._epoch = 0
         self._positions: dict[str, int] = {}
-        self.kernels = {(stage.level, shard): self._kernel(stage) for stage in job.stages for shard in range(job.shards)}
+        self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
 
-    def _kernel(self, stage: Stage) -> Kernel:
-        policy = make_policy(self._policy)
-        return Kernel(stage.graph, policy, self._clock) if self._clock else Kernel(stage.graph, policy)
+    def _kernel(self, stage: Stage, shard: int) -> Kernel:
+        return make_kernel(stage, self._policy, shard, self.job.shards, self._clock)
 
     def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
         """One micro-batch: rows by stream name (several record batches: pieces of one packing task, in order)."""
@@ -128,7 +127,7 @@ class LocalRunner:
         """New kernels with the given states, as after a crash; results collected so far stay."""
         stages = {stage.level: stage for stage in self.job.stages}
         for place, state in states.items():
-            self.kernels[place] = self._kernel(stages[place[0]])
+            self.kernels[place] = self._kernel(stages[place[0]], place[1])
             self.kernels[place].restore(state)
 
     def report(self) -> dict[str, dict[str, int]]:

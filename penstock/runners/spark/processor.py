@@ -108,7 +108,7 @@ class ShardProcessor(StatefulProcessor):
         version = self._store.version()
         if live is not None and live.version == version:
             return live, False
-        fresh = _Live(version, make_kernel(self.host.stage, self.host.policy))
+        fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards))
         if version:
             loaded = self._store.load(self.host.stage.graph.fingerprint)
             assert loaded is not None
