@@ -151,7 +151,10 @@ def _grouped(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
     usable = _AGGREGATES if argument != "s" else tuple(text for text in _AGGREGATES if text[:3] in ("cou", "min", "max"))
     calls = [text.format(c=argument) for text in draw(st.lists(st.sampled_from(usable), min_size=1, max_size=4))]
     keys = draw(st.sampled_from(["", key, key, f"{key}, s" if is_base else key]))
-    listed = ", ".join([*([key] if keys else []), "count(*) AS n", *(f"{call} AS x{at}" for at, call in enumerate(calls))])
+    # Names of their own: an alias that is also a column would mean different things to different readers.
+    group, size = f"g_{name}", f"n_{name}"
+    wanted = [*([f"{key} AS {group}"] if keys else []), f"count(*) AS {size}"]
+    listed = ", ".join([*wanted, *(f"{call} AS x{at}" for at, call in enumerate(calls))])
     having = draw(st.sampled_from(["", " HAVING count(*) > 1", f" HAVING min({other}) < 2 OR max({other}) IS NULL"]))
     condition = draw(st.sampled_from(["", f" WHERE {_spelt(draw(st.sampled_from(_CONDITIONS)), key, other)}"]))
     grouping = f" GROUP BY {keys}" if keys else ""
@@ -160,7 +163,7 @@ def _grouped(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
         name,
         f"{window.life}AS SELECT {listed} FROM {source.name} {window.clause}{condition}{grouping}{having}",
         f"SELECT {listed}, max(_ts) AS _ts FROM ({_in_windows(source.equivalent, window)}){condition} GROUP BY {over}{having}",
-        (key, "n") if keys else ("n", "n"),
+        (group, size) if keys else (size, size),
     )
 
 
