@@ -6,27 +6,28 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import CapacityError, InvalidDeclaration, PenstockError, StateUnwritable, UserError
+from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
 from penstock.model.declarations import Destination
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.budget import BudgetController
-from penstock.runners.spark.control import ControlLog, control_frame
+from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.control import control_frame
+from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
 from penstock.runners.spark.reports import BatchReport, read_reports
 from penstock.runners.spark.session import create_session, query_session
 from penstock.runners.spark.sinks import MemorySink, Sink, make_sink
 from penstock.runners.spark.sources import read_stream
 
-
-class QueryFailed(CapacityError):
-    code = "spark.query-failed"
+#: Python functions that answers can go to, by name.
+Functions: TypeAlias = Mapping[str, Callable[[int, pa.Table], None]]
 
 
 class App:
@@ -39,16 +40,19 @@ class App:
     ['s']
     """
 
-    def __init__(self, catalog: Catalog, functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> None:
+    def __init__(self, catalog: Catalog, functions: Functions | None = None, text: str = "", now_us: int = 0) -> None:
         self.catalog = catalog
         self.functions = dict(functions or {})
+        self._text = text
+        self._now_us = now_us
 
     @classmethod
-    def from_text(cls, text: str, name: str = "app", functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> App:
-        return cls(parse_application(text, name, now=time.time_ns() // 1000), functions)
+    def from_text(cls, text: str, name: str = "app", functions: Functions | None = None) -> App:
+        now_us = time.time_ns() // 1000
+        return cls(parse_application(text, name, now=now_us), functions, text, now_us)
 
     @classmethod
-    def from_file(cls, path: str | Path, functions: Mapping[str, Callable[[int, pa.Table], None]] | None = None) -> App:
+    def from_file(cls, path: str | Path, functions: Functions | None = None) -> App:
         file = Path(path)
         if not file.is_file():
             raise UserError(f"there is no file '{file}'; give the path of an application in SQL")
@@ -86,9 +90,16 @@ class App:
         if not self.catalog.queries:
             raise InvalidDeclaration("there is no CREATE CQ, so there is nothing to run", f"application '{self.catalog.name}'")
         base = spark or create_session(self.catalog.name)
-        settled = _settled_shards(Path(checkpoint), shards or base.sparkContext.defaultParallelism)
-        launch = _Launch(self, Path(checkpoint), query_session(base, settled), settled, policy)
-        return launch.start(trigger, available_now, budget, str(quarantine or Path(checkpoint) / "quarantine"))
+        place = Checkpoint(checkpoint)
+        settled = place.settled("shards", shards or base.sparkContext.defaultParallelism)
+        launch = _Launch(self._as_of(place.settled("now_us", self._now_us)), place, query_session(base, settled), settled, policy)
+        return launch.start(trigger, available_now, budget, str(quarantine or place.directory / "quarantine"))
+
+    def _as_of(self, now_us: int) -> App:
+        """The application as the first start read it: BEGIN NOW means that time, also after a restart."""
+        if not self._text or now_us == self._now_us:
+            return self
+        return App(parse_application(self._text, self.catalog.name, now=now_us), self.functions, self._text, now_us)
 
     def run(self, checkpoint: str | Path, timeout: float | None = None, **options: Any) -> Run:
         """Start, wait until the queries stop (or `timeout` seconds have passed), and stop them."""
@@ -100,45 +111,45 @@ class App:
         return run
 
 
-def _settled_shards(checkpoint: Path, wanted: int) -> int:
-    """The number of shards is part of the checkpoint: Spark cannot change it later."""
-    record = checkpoint / "penstock" / "shards"
-    if record.exists():
-        return int(record.read_text())
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text(str(wanted))
-    return wanted
-
-
 class _Launch:
     """Everything between an application and its running query."""
 
-    def __init__(self, app: App, checkpoint: Path, spark: SparkSession, shards: int, policy: str) -> None:
+    def __init__(self, app: App, checkpoint: Checkpoint, spark: SparkSession, shards: int, policy: str) -> None:
         self.app = app
         self.checkpoint = checkpoint
         self.spark = spark
         self.shards = shards
         self.policy = policy
-        self.control = ControlLog(checkpoint / "penstock" / "control")
 
     def start(self, trigger: str | None, available_now: bool, budget: str | None, quarantine: str) -> Run:
-        if self.control.has("end"):
+        job = self.app.job(self.shards)
+        self.checkpoint.settle_plan(job)
+        if self.checkpoint.has_ended():
             raise UserError(
-                f"the streams of checkpoint '{self.checkpoint}' were ended by an earlier run, so no row can follow; use a new checkpoint"
+                f"the streams of checkpoint '{self.checkpoint.directory}' were ended by an earlier run, so no row can follow; "
+                "use a new checkpoint"
             )
-        controls = control_frame(self.spark, str(self.control.directory), self.shards)
+        if not budget:
+            self._forget_budget()
+        controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
         pipeline = build_pipeline(
-            self.app.job(self.shards), lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
+            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
         )
         sinks = self._sinks()
-        writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_")).foreachBatch(_writing(pipeline, sinks))
-        writer = writer.option("checkpointLocation", str(self.checkpoint / "spark"))
+        writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
+        writer = writer.foreachBatch(_writing(pipeline, sinks)).option("checkpointLocation", self.checkpoint.spark)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger:
             writer = writer.trigger(processingTime=trigger)
-        query = writer.start()
-        return Run(self.app, query, pipeline, sinks, self.control, budget, quarantine)
+        return Run(self.app, writer.start(), pipeline, sinks, self.checkpoint, budget, quarantine)
+
+    def _forget_budget(self) -> None:
+        """Shards remember their budget; a run without one must lift that of an earlier run."""
+        control = self.checkpoint.control
+        budgets = [detail for kind, detail in control.read(0, len(control)) if kind == "budget"]
+        if budgets and budgets[-1]["rows"] is not None:
+            control.append("budget", {"rows": None})
 
     def _sinks(self) -> dict[str, list[Sink]]:
         found: dict[str, list[Sink]] = {}
@@ -169,15 +180,16 @@ class Run:
     """A running application."""
 
     def __init__(
-        self, app: App, query: Any, pipeline: Pipeline, sinks: Mapping[str, list[Sink]], control: ControlLog, budget: str | None, quarantine: str
-    ) -> None:
+        self, app: App, query: Any, pipeline: Pipeline, sinks: Mapping[str, list[Sink]], checkpoint: Checkpoint, budget: str | None,
+        quarantine: str,
+    ) -> None:  # fmt: skip
         self.app = app
         self.query = query
         self.pipeline = pipeline
         self.sinks = sinks
-        self.control = control
+        self.control = checkpoint.control
         self.quarantine = quarantine
-        self.budget = BudgetController(control, budget, self.report) if budget else None
+        self.budget = BudgetController(self.control, budget, self.report) if budget else None
         if self.budget:
             self.budget.start(lambda: bool(query.isActive))
 
@@ -198,7 +210,8 @@ class Run:
         for sink in self.sinks[query]:
             if isinstance(sink, MemorySink):
                 return sink.table()
-        raise InvalidDeclaration(f"query '{query}' does not go to memory; write OUTPUT TO memory", f"application '{self.app.catalog.name}'")
+        place = f"application '{self.app.catalog.name}'"
+        raise InvalidDeclaration(f"query '{query}' does not go to memory; write OUTPUT TO memory", place)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the query has ended. A failure is raised with Penstock's own message in front."""
@@ -216,14 +229,18 @@ class Run:
 
     def decide(self, kind: str, detail: Mapping[str, Any] | None = None, timeout: float = 120) -> None:
         """Send a decision to all shards and wait until a micro-batch has carried it."""
-        number = self.control.append(kind, detail)
+        if not self.is_active:
+            raise UserError(f"the application has stopped, so no micro-batch can carry the decision '{kind}'; start it again first")
+        self._await(self.control.append(kind, detail), kind, timeout)
+
+    def _await(self, number: int, kind: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while self._decided() <= number:
             if not self.is_active:
                 self.wait()
-                return
+                raise QueryFailed(f"the application stopped before a micro-batch carried the decision '{kind}'; the next start carries it")
             if time.monotonic() > deadline:
-                raise QueryFailed(f"the decision '{kind}' was not carried by a micro-batch within {timeout:.0f} s; is the query stuck?")
+                raise QueryFailed(f"no micro-batch carried the decision '{kind}' within {timeout:.0f} s; is the query stuck?")
             time.sleep(0.05)
 
     def _decided(self) -> int:
@@ -233,17 +250,28 @@ class Run:
                     return int(_offset(source.get("endOffset")))
         return 0
 
-    def end(self) -> None:
+    def end(self, timeout: float = 120) -> None:
         """Declare all streams ended: windows close, groups are emitted, queues are emptied; then stop."""
-        self.decide("end")
+        self._lift_budget()
+        kinds = [kind for kind, _ in self.control.read(0, len(self.control))]
+        if "end" in kinds:
+            # Decided by a run that did not live to see it carried; it must not be said twice.
+            self._await(kinds.index("end"), "end", timeout)
+        else:
+            self.decide("end", timeout=timeout)
         self.stop()
 
     def drain(self, timeout: float = 120) -> None:
         """Finish the work that budgets left in queues, then stop; the streams may go on in a later run."""
+        self._lift_budget()
+        self.decide("continue", timeout=timeout)
+        self.stop()
+
+    def _lift_budget(self) -> None:
         if self.budget:
             self.budget.stop()
-        self.decide("budget", {"rows": None}, timeout)
-        self.stop()
+        if self.is_active:
+            self.control.append("budget", {"rows": None})
 
     def stop(self) -> None:
         """Stop after the current micro-batch; stopping twice is fine."""
@@ -264,31 +292,3 @@ def _offset(text: Any) -> int:
     if isinstance(text, str):
         text = json.loads(text)
     return int(text["decisions"]) if isinstance(text, Mapping) else 0
-
-
-def translated(failure: Exception) -> PenstockError:
-    """Spark's failure with the cause a person can act on in front."""
-    text = str(failure)
-    if "No space left on device" in text or "Disk quota exceeded" in text:
-        return StateUnwritable(
-            "the disk of the checkpoint is full, so state could not be saved; nothing is lost: free space and start again "
-            "with the same checkpoint"
-        )
-    for line in text.splitlines():
-        found = line.strip()
-        if "penstock.errors." in found:
-            return QueryFailed(found.split("penstock.errors.", 1)[1] + _following(text, line))
-    return QueryFailed(text.splitlines()[0] if text else repr(failure))
-
-
-def _following(text: str, line: str) -> str:
-    """The rest of a Penstock message, up to the next traceback or Java frame."""
-    rest = text.split(line, 1)[1].splitlines()[1:6]
-    kept = []
-    for item in rest:
-        if not item.strip() or item.lstrip().startswith(("at ", "Traceback", "File ")):
-            break
-        kept.append(item)
-    return "".join("\n" + item for item in kept)
-
-

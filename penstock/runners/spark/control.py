@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class ControlLog:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self._lock = threading.Lock()  # the budget's thread decides too
 
     def __len__(self) -> int:
         if not self.directory.exists():
@@ -37,14 +39,14 @@ class ControlLog:
 
     def append(self, kind: str, detail: Mapping[str, Any] | None = None) -> int:
         """Write a decision; returns its number."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        number = len(self)
-        text = json.dumps({"kind": kind, "detail": dict(detail or {})})
-        draft = self.directory / f".{number:010d}.draft"
-        draft.write_text(text)
-        os.link(draft, self.directory / f"{number:010d}.json")  # fails if the number exists: two writers are a mistake
-        draft.unlink()
-        return number
+        with self._lock:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            number = len(self)
+            draft = self.directory / f".{number:010d}.draft"
+            draft.write_text(json.dumps({"kind": kind, "detail": dict(detail or {})}))
+            os.link(draft, self.directory / f"{number:010d}.json")  # fails if the number exists: two applications are a mistake
+            draft.unlink()
+            return number
 
     def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:
         found = []
@@ -52,9 +54,6 @@ class ControlLog:
             record = json.loads((self.directory / f"{number:010d}.json").read_text())
             found.append((record["kind"], record["detail"]))
         return found
-
-    def has(self, kind: str) -> bool:
-        return any(found == kind for found, _ in self.read(0, len(self)))
 
 
 class ControlSource(DataSource):
@@ -80,18 +79,18 @@ class _Decisions(InputPartition):
 
 class _Reader(DataSourceStreamReader):
     def __init__(self, path: str, shards: int) -> None:
-        self.log = ControlLog(path)
+        self.path = path  # and not the log itself: a reader is shipped to tasks
         self.shards = shards
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"decisions": 0}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        return {"decisions": len(self.log)}
+        return {"decisions": len(ControlLog(self.path))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         first, stop = start["decisions"], end["decisions"]
-        return [_Decisions(first, self.log.read(first, stop), self.shards)] if stop > first else []
+        return [_Decisions(first, ControlLog(self.path).read(first, stop), self.shards)] if stop > first else []
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[int, str, bytes | None, str | None]] = []

@@ -65,25 +65,28 @@ def packing_task(route: Route) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
         base = _first_position()
         waiting: list[pa.RecordBatch] = []
         rows = sequence = 0
+        newest: dict[int, int] = {}
         last: pa.RecordBatch | None = None
         for batch in batches:
             last = batch
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= PACKET_ROWS:
-                yield _packets(waiting, route, base, sequence, ids)
+                yield _packets(waiting, route, base, sequence, ids, newest)
                 base, sequence, waiting, rows = base + rows, sequence + 1, [], 0
         if waiting or last is None:
             # A task without rows still sends headers: an idle shard learns that the batch has come.
-            yield _packets(waiting or [_no_rows(route)], route, base, sequence, ids)
+            yield _packets(waiting or [_no_rows(route)], route, base, sequence, ids, newest)
 
     return run
 
 
-def _packets(waiting: list[pa.RecordBatch], route: Route, base: int, sequence: int, ids: tuple[int, ...]) -> pa.RecordBatch:
+def _packets(
+    waiting: list[pa.RecordBatch], route: Route, base: int, sequence: int, ids: tuple[int, ...], newest: dict[int, int]
+) -> pa.RecordBatch:
     rows = pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
     rows = rows.rename_columns([*route.columns.names, *rows.schema.names[len(route.columns) :]])
-    found = [(ids[shard], *packet.encode(), None) for shard, packet in pack(rows, route, base, sequence)]
+    found = [(ids[shard], *packet.encode(), None) for shard, packet in pack(rows, route, base, sequence, newest)]
     return packed_rows(found)
 
 

@@ -1,0 +1,55 @@
+"""Spark's failures as Penstock's errors: the cause a person can act on, in front."""
+
+from __future__ import annotations
+
+import penstock.errors as errors
+from penstock.errors import CapacityError, PenstockError, StateUnwritable
+
+_MODULE = "penstock.errors."
+_FULL = ("No space left on device", "Disk quota exceeded")
+#: Lines of a message after its first; more would be the traceback's.
+_MOST_LINES = 6
+
+
+class QueryFailed(CapacityError):
+    code = "spark.query-failed"
+
+
+def translated(failure: Exception) -> PenstockError:
+    """The error that a shard, a source or a disk met, whatever Spark and Python have wrapped around it."""
+    if isinstance(failure, PenstockError):
+        return failure
+    text = str(failure)
+    if any(words in text for words in _FULL):
+        return StateUnwritable(
+            "the disk of the checkpoint is full, so state could not be saved; nothing is lost: free space and start again "
+            "with the same checkpoint"
+        )
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if _MODULE in line:
+            return _raised(line.split(_MODULE, 1)[1], _message(lines[number + 1 :]))
+    return QueryFailed(lines[0] if lines else repr(failure))
+
+
+def _raised(first: str, following: list[str]) -> PenstockError:
+    """The error again, from the last lines of the traceback it ended."""
+    name, _, text = first.partition(":")
+    kind = getattr(errors, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, PenstockError)):
+        return QueryFailed("\n".join([first, *following]))
+    place = text.strip().removeprefix(kind.code).strip()
+    message = "\n".join(following) or place
+    error = kind.__new__(kind)
+    PenstockError.__init__(error, message, place if following else None)
+    return error
+
+
+def _message(lines: list[str]) -> list[str]:
+    """The rest of a message, up to the next traceback or Java frame."""
+    kept: list[str] = []
+    for line in lines[:_MOST_LINES]:
+        if not line.strip() or line.lstrip().startswith(("at ", "Traceback", "File ")):
+            break
+        kept.append(line)
+    return kept
