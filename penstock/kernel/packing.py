@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columnar.hashing import hash_columns
 from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
@@ -206,7 +205,6 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
         for shard in range(shards)
         if bounds[shard + 1] > bounds[shard]
     }
-
 
 
 # -- punctuations ----------------------------------------------------------------------------------------------------

@@ -25,12 +25,16 @@ def foreign_run(kind: pa.DataType, shard: int, shards: int) -> Widen:
     come here; counted as closed, they make the intervals meet again, and memory follows the keys still open.
     """
     steps = np.arange(1, 8 * shards + 1)
+    # Beyond this the values after a number do not all exist.
+    last_widened = (
+        min(np.iinfo(kind.to_pandas_dtype()).max, np.iinfo(np.int64).max) - len(steps) if pa.types.is_integer(kind) else 0
+    )
 
     def last_foreign(numbers: Int64s) -> Int64s:
-        following = (numbers[:, None] + steps).astype(kind.to_pandas_dtype())
+        following = (np.minimum(numbers, last_widened)[:, None] + steps).astype(kind.to_pandas_dtype())
         mine = shard_of([pa.array(following.ravel(), kind)], following.size, shards).reshape(following.shape) == shard
         first_own = np.where(mine.any(axis=1), mine.argmax(axis=1), len(steps))
-        result: Int64s = numbers + first_own
+        result: Int64s = numbers + np.where(numbers <= last_widened, first_own, 0)
         return result
 
     return last_foreign

@@ -1,0 +1,64 @@
+"""Every operator of the lowering table passes the shared checks; a node type without sample plan fails."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from penstock.expressions.parse import parse
+from penstock.language.application import parse_application
+from penstock.lowering.table import LOWERINGS, recipe_of
+from penstock.model.declarations import Source, StreamDeclaration
+from penstock.model.schema import Schema
+from penstock.plan.nodes import relational as nodes
+from penstock.testing.checks import check_all, inputs
+from penstock.testing.tapes import batch_cuts
+
+APPLICATION = """
+CREATE STREAM a (k BIGINT, s STRING, v DOUBLE, ts BIGINT, UNIQUE (k), WATERMARK ts DELAY OF 5) USING feed;
+CREATE STREAM b (k BIGINT, s STRING, v DOUBLE, ts BIGINT, WATERMARK ts DELAY OF 5) USING feed;
+CREATE CQ selected AS SELECT k + 1 AS x, s, v FROM a WHERE k > 1 OR v IS NULL;
+CREATE CQ joined AS SELECT one.k, other.s FROM a one [RANGE 5], b other [RANGE 9] WHERE one.k = other.k AND one.v < other.v + 1;
+CREATE CQ joined_by_text AS SELECT one.k FROM a one, b other, a third [RANGE 3] WHERE one.s = other.s AND other.s = third.s;
+CREATE CQ joined_in_frames AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4], b other [RANGE 6, ADVANCE 4] WHERE one.k = other.k;
+CREATE CQ grouped AS SELECT k, count(*), sum(v), min(s), count(DISTINCT v)
+  FROM a [RANGE 8, ADVANCE 3] GROUP BY k HAVING count(*) > 1;
+CREATE CQ grouped_for_ever AS SELECT k, max(v) FROM a GROUP BY k;
+CREATE CQ grouped_in_rows AS SELECT k, stddev(v) FROM a [PARTITION BY k ROWS 3, ADVANCE 2] GROUP BY k;
+CREATE CQ grouped_from_a_landmark BEGIN 0 END 30 AS SELECT k, avg(v) FROM a [LANDMARK RANGE 5, ADVANCE 5] GROUP BY k;
+CREATE CQ distinct_in_windows AS SELECT DISTINCT k, s FROM a [RANGE 7, ADVANCE 5];
+CREATE CQ distinct_for_ever AS SELECT DISTINCT k FROM a;
+CREATE CQ united AS SELECT k, s FROM a UNION ALL SELECT k, s FROM b;
+"""
+
+
+def samples() -> list[nodes.Node]:
+    """All nodes of the application, and those that no text leads to."""
+    found = [node for query in parse_application(APPLICATION).queries.values() for node in nodes.walk(query.plan)]
+    stream = StreamDeclaration("a", Schema.of(k=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
+    branches = (("odd", parse("k % 2 = 1")), ("large", parse("k > 2")))
+    return [
+        *(node for node in found if type(node) in LOWERINGS),
+        nodes.Split(nodes.Scan(stream), branches, "odd"),
+        nodes.Split(nodes.Scan(stream), branches, "odd", default="rest"),
+    ]
+
+
+def test_every_node_type_of_the_table_has_a_sample() -> None:
+    missing = set(LOWERINGS) - {type(node) for node in samples()}
+    assert not missing, f"write a sample plan for {sorted(kind.__name__ for kind in missing)}"
+
+
+def by_number() -> dict[str, nodes.Node]:
+    return {f"{type(node).__name__}-{number}": node for number, node in enumerate(samples())}
+
+
+@pytest.mark.parametrize("name", list(by_number()))
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_the_operator_passes_the_shared_checks(name: str, data: st.DataObject) -> None:
+    node = by_number()[name]
+    schemas = [part.schema.arrow for part in node.inputs]
+    check_all(recipe_of(node), data.draw(inputs(schemas)), schemas, data.draw(batch_cuts()))
