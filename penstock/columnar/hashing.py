@@ -46,12 +46,18 @@ def _hash_bytes(offsets: Any, data: Any, out: Any) -> None:
 
 
 @njit(cache=True)
-def mix_positions(left: Any, right: Any) -> Any:
+def mixed(left: Any, right: Any) -> Any:
     """Position of a row made of two others: a hash, so that it does not depend on when they met."""
+    h = _mix(_mix(np.uint64(left) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(31) + np.uint64(right))
+    return np.int64(h >> np.uint64(1))
+
+
+@njit(cache=True)
+def mix_positions(left: Any, right: Any) -> Any:
+    """`mixed` for two columns."""
     out = np.empty(len(left), np.int64)
     for i in range(len(left)):
-        h = _mix(_mix(np.uint64(left[i]) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(31) + np.uint64(right[i]))
-        out[i] = np.int64(h >> np.uint64(1))
+        out[i] = mixed(left[i], right[i])
     return out
 
 

@@ -14,16 +14,57 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from penstock.columnar.hashing import UInt64s, byte_layout, fixed_words
+from penstock.columnar.hashing import UInt64s, byte_layout, fixed_words, mixed
 from penstock.model.batch import Int64s
 
 _LEAST, _GREATEST = np.int64(-(2**63)), np.int64(2**63 - 1)
+_MOST = np.uint64(2**64 - 1)
+_LARGE_GROUP = 32
 
 
 def sort_run(hashes: UInt64s, ts: Int64s) -> Int64s:
-    """Order of a run: by hash, then time."""
-    order: Int64s = np.lexsort((ts, hashes))
+    """Order of a run: by hash, then time, then place.
+
+    Sorting by hash alone is vectorised and groups are small, so they are put in order afterwards.
+    """
+    order: Int64s = np.argsort(hashes)
+    _sort_groups(order, hashes, ts)
     return order
+
+
+@njit(cache=True)
+def _sort_groups(order: Any, hashes: Any, ts: Any) -> None:
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and hashes[order[end]] == hashes[order[start]]:
+            end += 1
+        if end - start > _LARGE_GROUP:
+            members = np.sort(order[start:end])
+            order[start:end] = members[np.argsort(ts[members], kind="mergesort")]
+        elif end - start > 1:
+            _insertion_sort(order, ts, start, end)
+        start = end
+
+
+@njit(cache=True)
+def _insertion_sort(order: Any, ts: Any, start: Any, end: Any) -> None:
+    for i in range(start + 1, end):
+        row = order[i]
+        j = i
+        while j > start and (ts[order[j - 1]] > ts[row] or (ts[order[j - 1]] == ts[row] and order[j - 1] > row)):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = row
+
+
+@njit(cache=True)
+def newest_and_place(ts: Any, pos: Any, batch_ts: Any, batch_pos: Any, rows: Any) -> None:
+    """Fold one more part into combined rows: the newest time, and a position that names the combination."""
+    for i in range(len(rows)):
+        row = rows[i]
+        ts[i] = max(ts[i], batch_ts[row])
+        pos[i] = mixed(pos[i], batch_pos[row])
 
 
 def shifted(ts: Int64s, distance: int) -> Int64s:
@@ -34,41 +75,63 @@ def shifted(ts: Int64s, distance: int) -> Int64s:
 
 
 @njit(cache=True)
-def _first(hashes: Any, ts: Any, start: Any, h: Any, t: Any) -> Any:
-    """Smallest index ≥ start with (hash, ts) ≥ (h, t)."""
-    lo, hi = start, len(hashes)
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if hashes[mid] < h or (hashes[mid] == h and ts[mid] < t):
-            lo = mid + 1
+def _reach(hashes: Any, start: Any, h: Any) -> Any:
+    """First index from `start` on whose hash is at least `h`: steps that double, then halve, so short ways are cheap."""
+    end = len(hashes)
+    if start >= end or hashes[start] >= h:
+        return start
+    low, step = start, 1
+    while low + step < end and hashes[low + step] < h:
+        low += step
+        step *= 2
+    high = min(low + step, end)
+    while high - low > 1:
+        mid = (low + high) >> 1
+        if hashes[mid] < h:
+            low = mid
         else:
-            hi = mid
-    return lo
+            high = mid
+    return high
 
 
 @njit(cache=True)
-def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, order: Any) -> Any:
+def _first_at(ts: Any, start: Any, end: Any, least: Any) -> Any:
+    """First index in [start, end) whose time is at least `least`; the times ascend."""
+    while start < end:
+        mid = (start + end) >> 1
+        if ts[mid] < least:
+            start = mid + 1
+        else:
+            end = mid
+    return start
+
+
+@njit(cache=True)
+def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any) -> Any:
     """Pairs (run row, probe row) of equal hash with low ≤ run ts ≤ high, the bounds being the probe row's.
 
-    `order` visits the probe rows by hash, so that the search only moves forward. Returns two index arrays.
+    Both sides ascend by hash, the run also by time within a hash, so this is a merge. Returns two index arrays, ascending by
+    probe row.
     """
     capacity = max(len(hashes) * 2, 1024)
     left = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
     found = 0
     start = 0
-    last = np.uint64(0)
-    for i in order:
+    end = 0
+    for i in range(len(hashes)):
         h = hashes[i]
-        if h != last:
-            start = _first(run_hashes, run_ts, start, h, _LEAST)
-            last = h
-        if start >= len(run_hashes):
-            break
-        if run_hashes[start] != h:
-            continue
-        j = _first(run_hashes, run_ts, start, h, low[i])
-        while j < len(run_hashes) and run_hashes[j] == h and run_ts[j] <= high[i]:
+        if start == end or run_hashes[start] != h:
+            start = _reach(run_hashes, end, h)
+            if start >= len(run_hashes):
+                break
+            end = start
+            if run_hashes[start] != h:
+                continue
+            end = _reach(run_hashes, start, h + np.uint64(1)) if h != _MOST else len(run_hashes)
+        for j in range(_first_at(run_ts, start, end, low[i]), end):
+            if run_ts[j] > high[i]:
+                break
             if found == capacity:
                 capacity *= 2
                 left = _grown(left, capacity)
@@ -76,7 +139,6 @@ def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, o
             left[found] = j
             right[found] = i
             found += 1
-            j += 1
     return left[:found], right[:found]
 
 

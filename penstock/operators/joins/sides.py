@@ -68,10 +68,10 @@ class Side:
         return np.concatenate([run.hashes for run in self._runs]) if self._runs else np.empty(0, np.uint64)
 
     def insert(self, batch: Batch, hashes: UInt64s) -> None:
+        """Keep rows that are already in a run's order."""
         if not batch.num_rows:
             return
-        order = sort_run(hashes, batch.ts)
-        self._append(batch.take(order), hashes[order])
+        self._append(batch, hashes)
         self._merge_small()
 
     def _append(self, batch: Batch, hashes: UInt64s) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns, mix_positions
-from penstock.columnar.matching import equal_keys, find_pairs, is_one_to_one
+from penstock.columnar.matching import equal_keys, find_pairs, is_one_to_one, newest_and_place, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
@@ -109,8 +109,10 @@ class WindowJoin:
         batch = self._usable(port, batch)
         if not batch.num_rows:
             return ()
+        hashes = hash_columns([batch.column(key) for key in self.keys[port]], batch.num_rows)
+        order = sort_run(hashes, batch.ts)
+        batch, hashes = batch.take(order), hashes[order]
         columns = tuple(batch.column(key) for key in self.keys[port])
-        hashes = hash_columns(columns, batch.num_rows)
         everything = np.arange(batch.num_rows)
         start = _Combination({port: (batch, everything)}, columns, everything, hashes)
         results = self._combine(start, [other for other in range(len(self._sides)) if other != port])
@@ -140,9 +142,8 @@ class WindowJoin:
             return self._results(found)
         results: list[Batch] = []
         low, high = self._extents.bounds(found.times(), others[0])
-        order = np.argsort(found.hashes, kind="stable")
         for run in self._sides[others[0]]:
-            rows, probes = find_pairs(run.hashes, run.batch.ts, found.hashes, low, high, order)
+            rows, probes = find_pairs(run.hashes, run.batch.ts, found.hashes, low, high)
             if not len(rows):
                 continue
             if not is_one_to_one(found.keys):
@@ -169,22 +170,24 @@ class WindowJoin:
     def _result(self, found: _Combination, numbers: Int64s | None, start: int) -> Batch:
         stop = min(start + OUTPUT_ROWS, found.num_rows)
         columns: list[pa.Array] = []
-        ts: Int64s | None = None
-        pos: Int64s | None = None
         for port in range(len(self._sides)):
             batch, rows = found.parts[port]
-            rows = rows[start:stop]
-            columns += batch.rows.take(pa.array(rows)).columns
-            mine, where = batch.ts[rows], batch.pos[rows]
-            ts = mine if ts is None else np.maximum(ts, mine)
-            pos = where if pos is None else mix_positions(pos, where)
-        assert ts is not None
-        assert pos is not None
+            columns += batch.rows.take(pa.array(rows[start:stop])).columns
+        ts, pos = self._stamps(found, start, stop)
         if numbers is not None and self.window_number:
             columns.append(pa.array(numbers[start:stop], pa.int64()))
             pos = mix_positions(pos, numbers[start:stop])
         result = Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
         return result if self.residual is None else result.filter(mask(self.residual, result.rows))
+
+    def _stamps(self, found: _Combination, start: int, stop: int) -> tuple[Int64s, Int64s]:
+        """Time and position of combined rows."""
+        batch, rows = found.parts[0]
+        ts, pos = batch.ts[rows[start:stop]], batch.pos[rows[start:stop]]
+        for port in range(1, len(self._sides)):
+            batch, rows = found.parts[port]
+            newest_and_place(ts, pos, batch.ts, batch.pos, rows[start:stop])
+        return ts, pos
 
     def _store(self, port: int, batch: Batch, hashes: UInt64s, columns: Sequence[pa.Array]) -> None:
         """Keep the rows that a later row of another input may still join."""
