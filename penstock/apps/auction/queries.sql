@@ -5,7 +5,8 @@ CREATE STREAM auction (
   item_id BIGINT NOT NULL, seller BIGINT, category STRING, reserve DOUBLE, opens TIMESTAMP, part INT, off BIGINT,
   UNIQUE (item_id),
   WATERMARK opens DELAY OF INTERVAL 2 SECONDS
-) USING feed OPTIONS (workload 'auction.auction', rate '2000', bids_per_item '100', disorder '1 second', partitions '2')
+) USING feed OPTIONS (workload 'auction.auction', rate '2000', bids_per_item '100', disorder '1 second', partitions '2',
+                      max_rows_per_batch '10000')
   PARTITIONED BY part POSITION off;
 
 -- When auction 17 closes, the feed writes {"item_id": 17} into `mark`: a punctuation, the promise that no bid for it follows.
@@ -14,7 +15,7 @@ CREATE STREAM bid (
   item_id BIGINT NOT NULL, bidder BIGINT, price DOUBLE, ts TIMESTAMP, mark STRING, part INT, off BIGINT,
   WATERMARK ts DELAY OF INTERVAL 2 SECONDS
 ) USING feed OPTIONS (workload 'auction.bid', rate '2000', bids_per_item '100', disorder '1 second', late_fraction '0.0005',
-                      marks 'constant', partitions '2')
+                      marks 'constant', partitions '2', max_rows_per_batch '10000')
   PUNCTUATIONS FROM mark ON (item_id)
   PARTITIONED BY part POSITION off;
 

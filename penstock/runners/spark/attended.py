@@ -82,17 +82,17 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
     )  # fmt: skip
     journal = Journal(app.catalog.name, run.pipeline.job)
     try:
-        _watch(run, journal, wishes, display, interrupt)
+        began = _watch(run, journal, wishes, display, interrupt)
         if wishes.ends and not interrupt.signal and run.is_active:
             run.end()
     finally:
         run.stop()
-    display.show(journal.hear(run.reports()), journal.summary().seconds, partial(last_answers, run))
+    display.show(journal.hear(run.reports()), time.monotonic() - began, partial(last_answers, run))
     return Outcome(journal.summary(), interrupt.signal, Path(run.quarantine))
 
 
-def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt) -> None:
-    """Look once a second. The time wished for begins with the first batch: before it, workers start and compile."""
+def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt) -> float:
+    """Look once a second; returns when the time wished for began: with the first batch, before it workers start and compile."""
     began = time.monotonic()
     while not interrupt.wait(_LOOK_SECONDS):
         before, news = journal.batches, journal.hear(run.reports())
@@ -102,9 +102,10 @@ def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interru
         display.show(news, passed, partial(last_answers, run))
         if not run.is_active:
             run.wait()  # raises what made it fail
-            return
+            break
         if wishes.seconds is not None and passed >= wishes.seconds and journal.batches:
-            return
+            break
+    return began
 
 
 def last_answers(run: Run, most: int) -> Mapping[str, Sequence[Row]]:

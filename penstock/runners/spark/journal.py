@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from penstock.lowering.stages import Job
+from penstock.runners.spark.due import oldest_due_us
 from penstock.runners.spark.reports import BatchReport
 from penstock.runners.spark.tally import (
     OperatorTally,
@@ -30,8 +31,8 @@ class Moment:
     rows, rows_per_second
         Rows the streams brought with this batch, and per second since the batch before.
     latency_ms
-        From the time the oldest row of the batch could have been read, when the batch before was begun, to the time
-        its answers were written. (Event time says nothing about that when it is made up or replayed.)
+        From the time the oldest row of the batch fell due, or if the source does not tell, from the begin of the batch
+        before, to the time answers were written. (Event time says nothing about that when it is made up or replayed.)
     """
 
     epoch: int
@@ -60,7 +61,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run in figures. Rows are those of this run; tallies are totals since the checkpoint began."""
+    """A run in figures. Rows are those of this run; tallies are totals since the checkpoint began.
+
+    Speed and latency leave out the first batch, in which Python workers start and operators are compiled.
+    """
 
     application: str
     seconds: float
@@ -95,6 +99,7 @@ class Journal:
         self._durations: list[int] = []
         self._latencies: list[int] = []
         self._rows = 0
+        self._first_rows = 0
         self._peak_rows = 0
         self._peak_bytes = 0
 
@@ -112,7 +117,9 @@ class Journal:
         # Totals go on over restarts, so what the first batch of a later run brought is not known from them.
         rows = total - self._read if self._read is not None else (total if report.epoch == 0 else 0)
         since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
-        latency_ms = int(since_ms) + report.duration_ms
+        due_us = oldest_due_us(self.job, report)
+        waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
+        latency_ms = int(max(waited_ms, 0)) + report.duration_ms
         rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
         moment = Moment(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
@@ -126,6 +133,7 @@ class Journal:
 
     def _remember(self, moment: Moment) -> None:
         self.last = moment
+        self._first_rows = moment.rows if not self.batches else self._first_rows
         self._rows += moment.rows
         self._durations.append(moment.duration_ms)
         self._latencies.append(moment.latency_ms)
@@ -140,9 +148,8 @@ class Journal:
             round(seconds, 3),
             self.batches,
             self._rows,
-            round(self._rows / seconds, 1) if seconds else 0.0,
-            statistics.median(self._durations or [0]),
-            # The first batch starts Python workers and compiles; the others tell what a user waits for.
+            round(self._speed(), 1),
+            statistics.median(self._durations[1:] or self._durations or [0]),
             statistics.median(self._latencies[1:] or self._latencies or [0]),
             max(self._latencies[1:] or self._latencies or [0]),
             self._peak_rows,
@@ -151,6 +158,14 @@ class Journal:
             self.last.queries if self.last else (),
             readers,
         )
+
+    def _speed(self) -> float:
+        """Rows per second after the first batch, or of it if there is no other."""
+        if not self._ended or not self._first:
+            return 0.0
+        warm_up_ms = self._durations[0] if self.batches > 1 else 0
+        seconds = (self._ended - self._first).total_seconds() - warm_up_ms / 1000
+        return (self._rows - (self._first_rows if self.batches > 1 else 0)) / max(seconds, 0.001)
 
 
 def _instant(report: BatchReport) -> datetime:

@@ -1,0 +1,92 @@
+"""The demo as a user runs it: one command, a summary, exit code 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "penstock", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    process = start(tmp_path_factory.mktemp("demo"), "demo", "auction", "--seconds", "8", "--json")
+    told, complaints = process.communicate(timeout=500)
+    assert process.returncode == 0, complaints
+    assert complaints == ""
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+def test_every_row_of_the_demo_is_accounted_for(summary: dict[str, Any]) -> None:
+    assert summary["is_complete"]
+    assert summary["rows"] > 10_000
+    assert len(summary["readers"]) >= 5
+    for reader in summary["readers"]:
+        assert reader["read"] == reader["used"] + reader["filtered"] + reader["quarantined"]
+
+
+def test_every_query_of_the_demo_answers(summary: dict[str, Any]) -> None:
+    answers = {query["query"]: query["rows_out"] for query in summary["queries"]}
+    assert {"bids_per_item", "category_prices", "moving_average", "big_spenders", "hot_items", "heat"} == answers.keys()
+    assert all(answers[query] > 0 for query in ("bids_per_item", "category_prices", "moving_average", "hot_items", "heat"))
+
+
+def test_the_state_of_the_demo_stays_small(summary: dict[str, Any]) -> None:
+    assert 0 < summary["peak_state_rows"] < 5_000
+
+
+def test_the_messages_of_spark_are_in_a_file(summary: dict[str, Any]) -> None:
+    log = Path(summary["log"])
+    assert log.exists()
+    # The checkpoint of a demo is of no use to anybody.
+    assert not (log.parent / "checkpoint").exists()
+
+
+APPLICATION = """
+CREATE STREAM bid (item_id BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND)
+  USING feed OPTIONS (workload 'auction.bid', rate '500');
+CREATE CQ busy AS SELECT item_id, COUNT(*) AS bids FROM bid [RANGE 2 SECONDS] GROUP BY item_id;
+"""
+
+
+def committed(checkpoint: Path) -> int:
+    folder = checkpoint / "spark" / "commits"
+    return sum(path.name.isdigit() for path in folder.iterdir()) if folder.is_dir() else 0
+
+
+def test_an_interrupted_run_says_how_to_continue_and_then_does(tmp_path: Path) -> None:
+    (tmp_path / "app.sql").write_text(APPLICATION)
+    process = start(tmp_path, "run", "app.sql", "--master", "local[2]", "--trigger", "1 second")
+    checkpoint = tmp_path / ".penstock" / "app"
+    deadline = time.monotonic() + 300
+    while committed(checkpoint) < 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    told, complaints = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT, told + complaints
+    assert complaints == ""
+    assert "to continue: penstock run app.sql --checkpoint .penstock/app" in told
+
+    before = committed(checkpoint)
+    again = start(tmp_path, "run", "app.sql", "--checkpoint", ".penstock/app", "--seconds", "1", "--json")
+    told, complaints = again.communicate(timeout=400)
+    assert again.returncode == 0, complaints
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert lines[-1]["kind"] == "summary"
+    assert lines[-1]["is_complete"]
+    assert committed(checkpoint) > before

@@ -1,0 +1,155 @@
+"""Reports of micro-batches as people read them; no Spark session is needed."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
+from penstock.runners.local.runner import LocalRunner
+from penstock.runners.spark.interrupts import interruptible
+from penstock.runners.spark.journal import Journal, Moment
+from penstock.runners.spark.live import Ending, LiveTable, PlainLines, headline, make_display
+from penstock.runners.spark.quiet import redirected
+from penstock.runners.spark.reports import BatchReport
+
+TEXT = """
+CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2) USING feed;
+CREATE CQ totals AS SELECT k, sum(v) AS total FROM s [RANGE 10] GROUP BY k;
+CREATE CQ large AS SELECT k, v FROM s WHERE v > 5;
+"""
+BATCHES = ([(1, 1, 0), (1, 9, 4)], [(2, 3, 12), (2, 7, 1), (1, 4, 13)], [(1, 1, 30)])
+
+
+class Source:
+    """Reports like Spark's, from a local run of the same stages."""
+
+    def __init__(self) -> None:
+        self.runner = LocalRunner(build_job(parse_application(TEXT, "journal"), 2))
+        self.epoch = 0
+
+    def next(self, rows: list[tuple[int, int, int]]) -> BatchReport:
+        columns = [pa.array(list(column), pa.int64()) for column in zip(*rows, strict=True)]
+        self.runner.run({"s": pa.RecordBatch.from_arrays(columns, names=["k", "v", "ts"])})
+        counted = self.runner.report()
+        entries = {name: found for name, found in counted.items() if "read" in found}
+        operators = {name: found for name, found in counted.items() if name not in entries}
+        progress = {"timestamp": f"2026-01-01T00:00:{2 * self.epoch:02d}.000Z"}
+        report = BatchReport(self.epoch, 500, len(rows), operators, entries, spark=progress)
+        self.epoch += 1
+        return report
+
+
+@pytest.fixture
+def told() -> tuple[Journal, list[Moment]]:
+    source = Source()
+    journal = Journal("journal", source.runner.job)
+    reports = [source.next(rows) for rows in BATCHES]
+    # Spark tells recent batches again and again.
+    return journal, [*journal.hear(reports[:1]), *journal.hear(reports[:2]), *journal.hear(reports)]
+
+
+def test_each_batch_counts_once(told: tuple[Journal, list[Moment]]) -> None:
+    journal, moments = told
+    assert [moment.epoch for moment in moments] == [0, 1, 2]
+    assert [moment.rows for moment in moments] == [2, 3, 1]
+    assert journal.summary().rows == 6
+
+
+def test_latency_begins_when_the_batch_before_was_begun(told: tuple[Journal, list[Moment]]) -> None:
+    _, moments = told
+    assert [moment.latency_ms for moment in moments] == [500, 2500, 2500]
+    assert moments[1].rows_per_second == 1.5
+
+
+def test_every_row_is_used_filtered_or_quarantined(told: tuple[Journal, list[Moment]]) -> None:
+    journal, _ = told
+    readers = {reader.queries: reader for reader in journal.summary().readers}
+    totals, large = readers["totals",], readers["large",]
+    assert (totals.read, totals.used, totals.filtered, totals.late) == (6, 5, 0, 1)
+    assert (large.read, large.used + large.filtered + large.quarantined) == (6, 6)
+    assert journal.summary().is_complete
+
+
+def test_queries_and_state_are_tallied(told: tuple[Journal, list[Moment]]) -> None:
+    journal, moments = told
+    rows_out = {query.query: query.rows_out for query in moments[-1].queries}
+    assert rows_out["totals"] == 3
+    assert moments[0].state_rows > 0
+    assert journal.summary().peak_state_rows == max(moment.state_rows for moment in moments)
+
+
+def samples(most: int) -> dict[str, list[dict[str, Any]]]:
+    return {"totals": [{"k": 1, "total": 10}] * most}
+
+
+def test_lines_show_the_newest_batch_and_a_sample(told: tuple[Journal, list[Moment]]) -> None:
+    _, moments = told
+    out = io.StringIO()
+    PlainLines(Console(file=out)).show(moments, 7, samples)
+    assert headline(moments[-1]) in out.getvalue()
+    assert "totals: k=1 total=10" in out.getvalue()
+
+
+def test_the_live_table_shows_queries_operators_and_samples(told: tuple[Journal, list[Moment]]) -> None:
+    _, moments = told
+    out = io.StringIO()
+    table = LiveTable(Console(file=out, force_terminal=True, width=140, height=40), "demo")
+    table.show([], 1, samples)
+    table.show(moments, 7, samples)
+    table.close()
+    drawn = out.getvalue()
+    assert "first batch" in drawn
+    for text in ("rows in", "GroupBy", "last answers", "k=1 total=10"):
+        assert text in drawn
+
+
+def test_a_pipe_gets_lines_and_a_terminal_a_table() -> None:
+    assert isinstance(make_display(Console(file=io.StringIO()), "demo"), PlainLines)
+    terminal = Console(file=io.StringIO(), force_terminal=True)
+    assert isinstance(make_display(terminal, "demo"), LiveTable)
+    assert isinstance(make_display(terminal, "demo", is_plain=True), PlainLines)
+
+
+def test_the_ending_shows_that_nothing_is_lost(told: tuple[Journal, list[Moment]]) -> None:
+    journal, _ = told
+    out = io.StringIO()
+    Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
+    assert "ended: 3 batches" in out.getvalue()
+    assert "✓" in out.getvalue()
+    assert "✗" not in out.getvalue()
+
+
+def test_a_run_without_batches_has_a_summary() -> None:
+    out = io.StringIO()
+    Ending(Journal("empty", Source().runner.job).summary(), "stopped").print_to(Console(file=out))
+    assert "stopped: 0 batches" in out.getvalue()
+
+
+def test_redirected_output_of_child_processes_goes_into_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "deep" / "spark.log"
+    with redirected(log, 1, 2):
+        subprocess.run([sys.executable, "-c", "import sys; print('chatter'); print('noise', file=sys.stderr)"], check=True)
+    print("answer", flush=True)
+    assert sorted(log.read_text().split()) == ["chatter", "noise"]
+    assert capfd.readouterr() == ("answer\n", "")
+
+
+def test_the_first_signal_is_a_wish_and_the_second_an_order() -> None:
+    with interruptible() as interrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.wait(5)
+        assert interrupt.signal == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
