@@ -141,7 +141,7 @@ some_bids = st.lists(
     policy=st.sampled_from(["round_robin", "path_capacity"]), budget=st.sampled_from([None, 1, 5]),
     flags=st.tuples(st.booleans(), st.booleans()),
 )  # fmt: skip
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_p3_for_random_dirty_streams(
     found: list[tuple[int, int, int]], offers: list[tuple[Any, ...]], cuts: list[int], shards: int, policy: str, budget: int | None,
     flags: tuple[bool, bool],

@@ -57,7 +57,7 @@ def by_number() -> dict[str, nodes.Node]:
 
 @pytest.mark.parametrize("name", list(by_number()))
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_the_operator_passes_the_shared_checks(name: str, data: st.DataObject) -> None:
     node = by_number()[name]
     schemas = [part.schema.arrow for part in node.inputs]

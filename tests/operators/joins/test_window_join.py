@@ -189,7 +189,7 @@ def test_a_join_of_landmark_windows_without_end_is_refused() -> None:
 
 @pytest.mark.parametrize("ports", [2, 3, 4])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_p1_p2_results_equal_brute_force_and_no_result_breaks_an_output_promise(ports: int, data: st.DataObject) -> None:
     sides = data.draw(inputs(ports, most=10 if ports < 4 else 6))
     windows = data.draw(st.lists(lengths, min_size=ports, max_size=ports))
@@ -202,7 +202,7 @@ def test_p1_p2_results_equal_brute_force_and_no_result_breaks_an_output_promise(
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_windows_with_advance_join_number_by_number(data: st.DataObject) -> None:
     size, step = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 10))
     frames = [Framed(size, step, step), Framed(data.draw(st.integers(1, 8)), step, step + data.draw(st.integers(0, 2)))]
@@ -217,7 +217,7 @@ def test_windows_with_advance_join_number_by_number(data: st.DataObject) -> None
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_texts_and_several_columns_are_keys_and_residuals_decide_last(data: st.DataObject) -> None:
     texts = ("", "a", "ab", "b", None)
     sides = data.draw(inputs(2, texts))
@@ -233,7 +233,7 @@ def test_texts_and_several_columns_are_keys_and_residuals_decide_last(data: st.D
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
@@ -256,7 +256,7 @@ def announced_keys(out: list[Any]) -> list[int]:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_p11_every_row_is_accounted_for(data: st.DataObject) -> None:
     sides = data.draw(inputs(3))
     windows = data.draw(st.lists(lengths, min_size=3, max_size=3))

@@ -95,3 +95,18 @@ def test_g8_hourly_average_has_67_complete_windows() -> None:
     assert len(found) == 67
     assert (found[0]["window_start"], found[0]["window_end"]) == (600, 660)
     assert (found[-1]["window_start"], found[-1]["window_end"]) == (1260, 1320)
+
+
+def test_filtered_unique_rows_still_close_their_key() -> None:
+    """Bids on auctions the query does not want are dropped at once: their item will never come in the auction stream."""
+    text = """
+    CREATE STREAM auction (item BIGINT, category STRING, t BIGINT, UNIQUE (item), WATERMARK t DELAY OF 0) USING feed;
+    CREATE STREAM bid (item BIGINT, price BIGINT, t BIGINT, WATERMARK t DELAY OF 0) USING feed;
+    CREATE CQ art AS SELECT a.item, b.price FROM auction a, bid b WHERE a.item = b.item AND a.category = 'art';
+    """
+    auctions = [(item, "art" if item % 2 else "toys", item) for item in range(40)]
+    bids = [(item, 7, item) for item in range(40)]
+    runner = run(text, {"auction": auctions, "bid": bids}, 10)
+    assert values(runner.collected.rows("art")) == [[item, 7] for item in range(1, 40, 2)]
+    join = next(counters for name, counters in runner.report().items() if name.startswith("WindowJoin"))
+    assert join["state_rows"] == 20  # the wanted auctions; no bid is kept
