@@ -20,7 +20,7 @@ from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.sharding import shard_of
-from penstock.metadata.derivation import ClusteredAttribute
+from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
 from penstock.metadata.embedded import read_punctuation
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.declarations import ConstraintKind, RowPolicy, StreamDeclaration
@@ -333,6 +333,15 @@ def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuatio
             edges[f"clustered:{column}"] = [encode(plain(values[0])), encode(plain(values[len(values) - 1]))]
             marks += ClusteredAttribute(column).derive(batch.rows, batch.pos)
     return edges, [mark.extend(route.columns.names) for mark in marks], broken
+
+
+def _unique_of(filtered: Batch, route: Route) -> list[Punctuation]:
+    """Unique values of rows the query does not want: no shard sees the rows, but the values will not come again."""
+    renamed = dict(route.kept)
+    unique = [item for item in route.stream.constraints if item.kind is ConstraintKind.UNIQUE]
+    columns = [renamed.get(route.stream.schema[item.column].name) for item in unique]
+    marks = [mark for column in columns if column for mark in UniqueAttribute(column).derive(filtered.rows, filtered.pos)]
+    return [mark.extend(route.columns.names) for mark in marks]
 
 
 def _ranks(values: pa.Array) -> Int64s:
