@@ -118,7 +118,8 @@ def _pack_partition(
     edges, derived, broken = _derive(batch, route)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
-    routed = _route_marks([*marks, *derived], route, home)
+    unseen = _unique_of(batch.filter(~kept), route) if not kept.all() else []
+    routed = _route_marks([*marks, *derived, *unseen], route, home)
     filtered = int((~kept).sum())
     for shard in range(route.shards):
         yield shard, Packet(
