@@ -17,7 +17,7 @@ class Frontiers:
     --------
     >>> progress = Frontiers(disorder=5)
     >>> progress.advance(0, newest=100); progress.advance(1, newest=60)
-    >>> progress.current
+    >>> progress.release()
     55
     """
 
