@@ -115,7 +115,7 @@ def _pack_partition(
     kept = _mask(rows, KEEP)[good]
     late = _late_within_task(batch.ts, route.stream.disorder, newest.get(partition, NEVER))
     newest[partition] = max(newest.get(partition, NEVER), int(batch.ts.max(initial=NEVER)))
-    edges, derived, broken = _derive(batch, route)
+    edges, derived, broken = _derive(batch, route, kept)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
     unseen = _unique_of(batch.filter(~kept), route) if not kept.all() else []
@@ -310,7 +310,9 @@ def _homes(listed: Sequence[tuple[Any, ...]], keys: tuple[str, ...], shards: int
 # -- declared constraints --------------------------------------------------------------------------------------------
 
 
-def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuation], npt.NDArray[np.bool_]]:
+def _derive(
+    batch: Batch, route: Route, kept: npt.NDArray[np.bool_]
+) -> tuple[dict[str, Any], list[Punctuation], npt.NDArray[np.bool_]]:
     """What declared constraints say about this task's rows, and which rows break them; a shard adds what holds across tasks."""
     edges: dict[str, Any] = {}
     marks: list[Punctuation] = []
@@ -318,13 +320,15 @@ def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuatio
     renamed = dict(route.kept)
     for constraint in route.stream.constraints:
         column = renamed.get(route.stream.schema[constraint.column].name)
-        if column is None or constraint.kind is ConstraintKind.UNIQUE:
+        if column is None:
             continue
         present = np.flatnonzero(batch.column(column).is_valid().to_numpy(zero_copy_only=False))
         if not len(present):
             continue  # NULL says nothing
         values = batch.column(column).take(pa.array(present))
-        if constraint.kind is ConstraintKind.ORDERED:
+        if constraint.kind is ConstraintKind.UNIQUE:
+            broken[present] |= _follows_unwanted(values, kept[present])
+        elif constraint.kind is ConstraintKind.ORDERED:
             ranks = _ranks(values)
             broken[present] |= ranks < np.maximum.accumulate(ranks)
             greatest = values[int(np.argmax(ranks))]
@@ -334,6 +338,18 @@ def _derive(batch: Batch, route: Route) -> tuple[dict[str, Any], list[Punctuatio
             edges[f"clustered:{column}"] = [encode(plain(values[0])), encode(plain(values[len(values) - 1]))]
             marks += ClusteredAttribute(column).derive(batch.rows, batch.pos)
     return edges, [mark.extend(route.columns.names) for mark in marks], broken
+
+
+def _follows_unwanted(values: pa.Array, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Wanted rows whose unique value stood in a row before them that is not wanted; shards find all other repetitions."""
+    if kept.all():
+        return np.zeros(len(kept), np.bool_)
+    codes = _ranks(values)
+    unwanted = np.flatnonzero(~kept)
+    first = np.full(int(codes.max()) + 1, len(codes))
+    np.minimum.at(first, codes[unwanted], unwanted)
+    result: npt.NDArray[np.bool_] = kept & (np.arange(len(codes)) > first[codes])
+    return result
 
 
 def _unique_of(filtered: Batch, route: Route) -> list[Punctuation]:
