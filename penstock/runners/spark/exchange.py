@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ PACKET_ROWS = 1 << 19
 _ARROW = pa.schema([("shard", pa.int32()), ("header", pa.string()), ("body", pa.binary()), ("report", pa.string())])
 
 
-def packed_rows(rows: list[tuple[int, str, bytes | None, str | None]]) -> pa.RecordBatch:
+def packed_rows(rows: Sequence[tuple[int, str, bytes | None, str | None]]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
     return pa.RecordBatch.from_arrays([pa.array(list(column), item.type) for column, item in zip(columns, _ARROW, strict=True)], schema=_ARROW)
 
@@ -99,7 +99,7 @@ def _no_rows(route: Route) -> pa.RecordBatch:
 
 def _first_position() -> int:
     """A position that grows with the micro-batch and the task: sources without offsets of their own get a total order."""
-    return (batch_id() << 38) + (_task().partitionId() << 26)
+    return (batch_id() << 38) + (int(_task().partitionId()) << 26)
 
 
 def batch_id() -> int:

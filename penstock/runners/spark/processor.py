@@ -172,7 +172,8 @@ def _answer(batch: Batch, full: pa.Schema) -> pa.RecordBatch:
 
 def _pandas(rows: pa.RecordBatch) -> pd.DataFrame:
     """Arrow-backed columns: handing them back copies nothing."""
-    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 def _reasons(result: StepResult) -> dict[str, int]:
