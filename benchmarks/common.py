@@ -100,9 +100,13 @@ def finish(name: str, line: Mapping[str, Any], started: float) -> None:
     full = {"name": name, **line, "seconds": round(time.monotonic() - started, 1)}
     text = json.dumps(full)
     if not RESULTS.exists():
-        RESULTS.write_text("# Results\n\nEach entry: date, command, result line. Ratios compare within one run on 2 shared, noisy cores.\n")
+        RESULTS.write_text(
+            "# Results\n\nEach entry: date, command, result line. Ratios compare within one run on 2 shared, noisy cores.\n"
+        )
     with RESULTS.open("a") as out:
-        out.write(f"\n## {name}, {time.strftime('%Y-%m-%d %H:%M')}\n\n`{command()}`\n\n```json\n{json.dumps(full, indent=1)}\n```\n")
+        out.write(
+            f"\n## {name}, {time.strftime('%Y-%m-%d %H:%M')}\n\n`{command()}`\n\n```json\n{json.dumps(full, indent=1)}\n```\n"
+        )
     print(text)
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.common import Timing, main, session, timed
-from benchmarks.window_join import ROWS, ours, sides
 from pyspark.sql import SparkSession
 
+from benchmarks.common import Timing, main, session, timed
+from benchmarks.window_join import ROWS, ours, sides
 from penstock.language.application import parse_query
 from penstock.lowering.stages import Job, build_job
 from penstock.model.batch import Batch
@@ -30,7 +30,10 @@ from penstock.plan.catalog import Catalog
 from penstock.runners.spark.functions import _declared
 from penstock.runners.spark.pipeline import answers, build_pipeline
 
-_TEXT = "CREATE CQ answer AS SELECT l.key, l.id, l.value, l.ts, r.id AS id_r, r.value AS value_r, r.ts AS ts_r FROM left l [RANGE 15 SECONDS], right r [RANGE 15 SECONDS] WHERE l.key = r.key"
+_TEXT = """
+CREATE CQ answer AS SELECT l.key, l.id, l.value, l.ts, r.id AS id_r, r.value AS value_r, r.ts AS ts_r
+FROM left l [RANGE 15 SECONDS], right r [RANGE 15 SECONDS] WHERE l.key = r.key
+"""
 
 
 class Repeat(Stateless):
@@ -66,7 +69,8 @@ def _without_join(job: Job, times: float) -> Job:
     """The same job with the join's place taken by `Repeat`."""
     stage = job.stages[0]
     nodes = tuple(
-        replace(node, make=partial(Repeat, times, node.make.args[3])) if node.id.startswith("WindowJoin") else node for node in stage.graph.nodes
+        replace(node, make=partial(Repeat, times, node.make.args[3])) if node.id.startswith("WindowJoin") else node
+        for node in stage.graph.nodes
     )
     return replace(job, stages=(replace(stage, graph=replace(stage.graph, nodes=nodes)),))
 

@@ -1,6 +1,6 @@
 """Tumbling count and sum by 100,000 keys against Spark's own windowed aggregation, in one run.
 
-    python -m benchmarks.window_aggregate [--batches 16] [--rows 200000]
+python -m benchmarks.window_aggregate [--batches 16] [--rows 200000]
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.common import Timing, feed_frame, main, session, timed
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import penstock as ps
+from benchmarks.common import Timing, feed_frame, main, session, timed
 
 
 def arguments() -> argparse.Namespace:
@@ -24,12 +24,21 @@ def arguments() -> argparse.Namespace:
 
 
 def readings(spark: SparkSession, batches: int, rows: int) -> DataFrame:
-    options = {"workload": "keyed", "stream": "reading", "rows_per_batch": rows, "total": rows * batches, "partitions": 2, "rate": rows // 10}
+    options = {
+        "workload": "keyed",
+        "stream": "reading",
+        "rows_per_batch": rows,
+        "total": rows * batches,
+        "partitions": 2,
+        "rate": rows // 10,
+    }
     return feed_frame(spark, "key BIGINT, value DOUBLE, ts TIMESTAMP", **options).withWatermark("ts", "0 seconds")
 
 
 def ours(spark: SparkSession, batches: int, rows: int) -> Timing:
-    frame = ps.aggregate(readings(spark, batches, rows), by="key", window="20 seconds", aggregates={"n": "count(*)", "total": "sum(value)"})
+    frame = ps.aggregate(
+        readings(spark, batches, rows), by="key", window="20 seconds", aggregates={"n": "count(*)", "total": "sum(value)"}
+    )
     return timed("penstock", frame, rows)
 
 

@@ -13,11 +13,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.common import Timing, feed_frame, main, session, timed
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import penstock as ps
+from benchmarks.common import Timing, feed_frame, main, session, timed
 
 ROWS = 100_000
 _FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -49,7 +49,9 @@ def sparks(spark: SparkSession, batches: int, key_type: str, version: str) -> Ti
     left, right = sides(spark, batches, key_type)
     near = f.expr("r.ts BETWEEN l.ts - INTERVAL 15 SECONDS AND l.ts + INTERVAL 15 SECONDS")
     joined = left.alias("l").join(right.alias("r"), (f.col("l.key") == f.col("r.key")) & near)
-    columns = [f"l.{name} AS {name}" for name in left.columns] + [f"r.{name} AS {name}_right" for name in right.columns if name != "key"]
+    columns = [f"l.{name} AS {name}" for name in left.columns] + [
+        f"r.{name} AS {name}_right" for name in right.columns if name != "key"
+    ]
     return timed(f"spark V{version} ({key_type})", joined.selectExpr(*columns), 2 * ROWS, {_FORMAT: version})
 
 

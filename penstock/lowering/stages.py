@@ -233,8 +233,8 @@ class _Builder:
         )
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
-            name, stream.name, prefix.schema.arrow, stream.disorder, constraints, stream.on_late, stream.on_bad, stream.on_violation,
-            key=keys[0] if keys and len(keys) == 1 else "",
+            name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
+            stream.on_late, stream.on_bad, stream.on_violation, key=keys[0] if keys and len(keys) == 1 else "",
         )  # fmt: skip
         return name
 

@@ -109,9 +109,7 @@ class Alignment:
         return {"released": self._released.to_json(), "said": said}
 
     @classmethod
-    def from_json(
-        cls, coded: dict[str, Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
-    ) -> Alignment:
+    def from_json(cls, coded: dict[str, Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> Alignment:
         """Inverse of `to_json`."""
         alignment = cls((), schema)
         alignment._released = Announcements.from_json(coded["released"], schema, widen)

@@ -209,9 +209,7 @@ class Announcements:
         return [punctuation.to_json() for punctuation in self.punctuations()]
 
     @classmethod
-    def from_json(
-        cls, coded: list[Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
-    ) -> Announcements:
+    def from_json(cls, coded: list[Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> Announcements:
         """Inverse of `to_json`."""
         known = cls(schema, widen)
         for item in coded:

@@ -42,7 +42,7 @@ def _listed_attribute(mark: Punctuation) -> str:
     if len(restricted) != 1:
         return ""
     ((name, pattern),) = restricted.items()
-    plain = pattern.values and all(value is not None and value == value for value in pattern.values)  # noqa: PLR0124  (no NaN)
+    plain = pattern.values and all(value is not None and value == value for value in pattern.values)
     return name if plain else ""
 
 

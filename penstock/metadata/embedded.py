@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -79,7 +79,7 @@ def _value(value: Any, kind: pa.DataType, where: str) -> Any:
             raise InvalidPattern(
                 f"{value!r} is no timestamp; write ISO text such as 2026-01-31T12:00:00Z, or microseconds", where
             ) from None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return int(moment.timestamp() * 1_000_000)
     if pa.types.is_floating(kind) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

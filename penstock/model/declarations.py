@@ -103,7 +103,9 @@ class StreamDeclaration:
                 f"stream '{self.name}'",
             )
         if self.disorder < 0:
-            raise InvalidDeclaration(f"a disorder bound of {self.disorder} is negative; write 0 for streams in order", f"stream '{self.name}'")
+            raise InvalidDeclaration(
+                f"a disorder bound of {self.disorder} is negative; write 0 for streams in order", f"stream '{self.name}'"
+            )
         for constraint in self.constraints:
             self.schema.index(constraint.column)
 

@@ -34,7 +34,9 @@ class Lifespan:
 
     def check(self, place: Place | str | None = None) -> Lifespan:
         if self.end <= self.begin:
-            raise InvalidWindow(f"the query ends at {self.end}, not after its begin {self.begin}; give an END later than BEGIN", place)
+            raise InvalidWindow(
+                f"the query ends at {self.end}, not after its begin {self.begin}; give an END later than BEGIN", place
+            )
         return self
 
 
@@ -113,7 +115,9 @@ class Framed:
             raise InvalidWindow(f"a window of {self.size} {unit} holds nothing; the size must be greater than 0", place)
         legal = "legal movements are (0,0) fixed, (0,m) landmark, (m,m) tumbling, sliding or hopping, (m,n) with m<n growing"
         if self.kind == "mixed":
-            raise InvalidWindow(f"the window's bounds move in opposite directions ({self.move_start}, {self.move_end}); {legal}", place)
+            raise InvalidWindow(
+                f"the window's bounds move in opposite directions ({self.move_start}, {self.move_end}); {legal}", place
+            )
         if self.kind.startswith("reverse"):
             raise InvalidWindow(f"a {self.kind} window needs past data, and the stream is not archived; {legal}", place)
         if self.kind == "shrinking" and not self._ends_in_time(life):
@@ -164,7 +168,11 @@ class Framed:
         unit = " rows" if self.in_rows else ""
         text = f"{self.kind} {self.size}{unit}"
         if self.kind not in ("tumbling", "fixed"):
-            text += f" advance {self.move_end}" if self.move_start in (0, self.move_end) else f" move ({self.move_start}, {self.move_end})"
+            text += (
+                f" advance {self.move_end}"
+                if self.move_start in (0, self.move_end)
+                else f" move ({self.move_start}, {self.move_end})"
+            )
         return text + (f" partition by {', '.join(self.partition_by)}" if self.partition_by else "")
 
 

@@ -175,7 +175,9 @@ class WindowJoin:
             raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
         landmarks = [isinstance(window, Framed) and window.kind == "landmark" for window in self.windows]
         if all(landmarks) and self.life.end == FOREVER:
-            raise InvalidPlan("every pair of a join of landmark windows is in all later windows, without end; give the query an END")
+            raise InvalidPlan(
+                "every pair of a join of landmark windows is in all later windows, without end; give the query an END"
+            )
 
     @cached_property
     def schema(self) -> Schema:
@@ -258,6 +260,20 @@ def has_clock_time(node: Node) -> bool:
 
 
 __all__ = [
-    "Distinct", "Framed", "GroupBy", "GroupFilter", "Node", "Project", "Reference", "Scan", "Select", "Sliding", "Split",
-    "Union", "WindowJoin", "has_clock_time", "qualified", "walk",
+    "Distinct",
+    "Framed",
+    "GroupBy",
+    "GroupFilter",
+    "Node",
+    "Project",
+    "Reference",
+    "Scan",
+    "Select",
+    "Sliding",
+    "Split",
+    "Union",
+    "WindowJoin",
+    "has_clock_time",
+    "qualified",
+    "walk",
 ]

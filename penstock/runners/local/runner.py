@@ -49,7 +49,9 @@ class LocalRunner:
         Nanoseconds for reports; a virtual clock makes them exact.
     """
 
-    def __init__(self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
         self.job = job
         self.encode = encode
         self.collected = Collected({name: [] for name in job.outputs})

@@ -24,7 +24,9 @@ _ARROW = pa.schema([("shard", pa.int32()), ("header", pa.string()), ("body", pa.
 
 def packed_rows(rows: Sequence[tuple[int, str, bytes | None, str | None]]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    return pa.RecordBatch.from_arrays([pa.array(list(column), item.type) for column, item in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(list(column), item.type) for column, item in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )
 
 
 def with_system_columns(frame: DataFrame, prefix: Prefix) -> DataFrame:

@@ -52,7 +52,9 @@ def build_pipeline(
     for stage in job.stages:
         is_last = stage is job.stages[-1]
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
-        host = StageHost(stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine)
+        host = StageHost(
+            stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine
+        )
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
     return Pipeline(job, _observed(carried, direct), direct)

@@ -128,7 +128,9 @@ class ShardProcessor(StatefulProcessor):
             return
         if not self.host.quarantine:
             first = result.refused[0]
-            raise LateRows(f"{first.text}; give a quarantine directory to keep such rows apart and go on", f"stream '{first.stream}'")
+            raise LateRows(
+                f"{first.text}; give a quarantine directory to keep such rows apart and go on", f"stream '{first.stream}'"
+            )
         write_refused(self.host.quarantine, epoch, self.host.stage.level, shard, result.refused)
 
     def _leave(self, result: StepResult, shard: int, reports: list[str]) -> Iterator[pd.DataFrame]:

@@ -46,7 +46,9 @@ def read_report(progress: Mapping[str, Any]) -> BatchReport | None:
     observed = progress.get("observedMetrics", {}).get(OBSERVED)
     if observed is None:
         return None
-    report = BatchReport(progress["batchId"], int(progress.get("batchDuration") or 0), int(progress.get("numInputRows") or 0), spark=progress)
+    report = BatchReport(
+        progress["batchId"], int(progress.get("batchDuration") or 0), int(progress.get("numInputRows") or 0), spark=progress
+    )
     for text in observed["reports"]:
         _add(report, json.loads(text))
     return report

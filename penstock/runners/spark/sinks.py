@@ -133,7 +133,9 @@ def make_sink(query: str, destination: Destination, functions: Mapping[str, Call
     return FormatSink(kind, options)
 
 
-def _function(query: str, options: Mapping[str, str], functions: Mapping[str, Callable[[int, pa.Table], None]]) -> Callable[[int, pa.Table], None]:
+def _function(
+    query: str, options: Mapping[str, str], functions: Mapping[str, Callable[[int, pa.Table], None]]
+) -> Callable[[int, pa.Table], None]:
     name = options.get("function", query)
     if name in functions:
         return functions[name]
@@ -143,7 +145,8 @@ def _function(query: str, options: Mapping[str, str], functions: Mapping[str, Ca
     except (ImportError, AttributeError, ValueError):
         known = f"the application {suggestion(name, functions)}"
         raise InvalidDeclaration(
-            f"there is no function '{name}' for the callable destination; give module:name, or pass it to App: {known}", f"query '{query}'"
+            f"there is no function '{name}' for the callable destination; give module:name, or pass it to App: {known}",
+            f"query '{query}'",
         ) from None
     result: Callable[[int, pa.Table], None] = found
     return result
