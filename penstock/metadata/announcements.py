@@ -122,7 +122,9 @@ class Announcements:
             return True
         restricted = punctuation.restricted
         columns = self._columns
-        if any(columns[name].covers(pattern) for name, pattern in restricted.items() if name in columns):
+        # A range may look covered only because values that cannot occur here count as announced; others must still hear it.
+        judged = {name: pattern for name, pattern in restricted.items() if not (pattern.is_range and name in self._widen)}
+        if any(columns[name].covers(pattern) for name, pattern in judged.items() if name in columns):
             return True
         if any(punctuation.issubset(other) for other in self._others):
             return True

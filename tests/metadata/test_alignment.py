@@ -135,3 +135,14 @@ def test_what_is_released_is_forgotten_by_partitions():
         alignment.announce(1, on_item(constant(number)))
     released = 1000
     assert alignment.memory_entries <= released + 200
+
+
+def test_a_range_is_released_although_widened_values_seem_to_cover_it() -> None:
+    schema = Schema.of(item=pa.int64())
+    only_even_values_come_here = {"item": lambda numbers: numbers + 1}
+    alignment = Alignment([0], schema, only_even_values_come_here)
+    for value in (2, 4):
+        assert alignment.announce(0, Punctuation(("item",), (constant(value),)))
+    assert alignment.memory_entries == 3  # two values said, one interval released
+    assert [str(mark) for mark in alignment.announce(0, Punctuation(("item",), (between(2, 5),)))] == ["⟨item=[2,5]⟩"]
+    assert alignment.announce(0, Punctuation(("item",), (constant(4),))) == []
