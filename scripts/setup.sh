@@ -11,7 +11,7 @@ can_install() { command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; }
 
 # Only called where can_install says yes. Lists of packages may be missing on a fresh machine.
 install() {
-    say "installing $* with apt-get"
+    say "installing with apt-get the first that exists of: $*"
     DEBIAN_FRONTEND=noninteractive apt-get update -qq >/dev/null 2>&1 || true
     for package in "$@"; do
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 && return 0
@@ -77,5 +77,7 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
 fi
 install_packages
 find_java
+say "compiling inner loops"
+.venv/bin/python -m penstock.apps.warm_up
 touch .venv/.ready
 say "ready"
