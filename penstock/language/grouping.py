@@ -62,6 +62,16 @@ def _is_computed_by_groups(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc)
 
 
+def _is_inside_aggregate(column: exp.Column) -> bool:
+    """Whether the column is an aggregate's argument, or the condition of its FILTER."""
+    above = column.parent
+    while above is not None:
+        if _is_computed_by_groups(above) or isinstance(above, exp.Filter):
+            return True
+        above = above.parent
+    return False
+
+
 def _window_bound(node: exp.Expr) -> str:
     return node.name.lower() if isinstance(node, exp.Anonymous) and node.name.lower() in WINDOW_BOUNDS else ""
 
@@ -134,7 +144,7 @@ class Grouping:
     def _refuse_ungrouped(self, tree: exp.Expr) -> None:
         known = {*self.keys, *(f"{bound}()" for bound in WINDOW_BOUNDS)}
         for column in tree.find_all(exp.Column):
-            if column.name not in known and not column.find_ancestor(exp.AggFunc):
+            if column.name not in known and not _is_inside_aggregate(column):
                 name = self._scope.bare_name(column.name)
                 text = f"column '{name}' is neither in GROUP BY nor inside an aggregate; add it to GROUP BY, or write max({name})"
                 raise SyntaxMistake(text, self._scope.text.place_of(column))

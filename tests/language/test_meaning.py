@@ -15,6 +15,7 @@ from penstock.language.windows import UNITS
 from penstock.model.elements import FOREVER
 from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
+from penstock.plan.describe import tree
 from penstock.plan.nodes.relational import GroupBy, Node, Reference, Scan, WindowJoin, walk
 
 DAY = UNITS["day"]
@@ -160,3 +161,12 @@ def test_a_join_in_steps_equals_the_join_of_all_inputs_at_once(
         if recent and rows[0]["x"] == rows[1]["x"] and rows[1]["y"] == rows[2]["y"]:
             wanted.append(tuple(times_of))
     assert sorted(found) == sorted(wanted)
+
+
+def test_synonyms_of_aggregates_and_filter_are_aggregates_too() -> None:
+    text = """
+    CREATE STREAM s (k BIGINT, v DOUBLE, t BIGINT, WATERMARK t DELAY OF 0) USING feed;
+    CREATE CQ q AS SELECT k, mean(v) AS m, std(v) AS d, count(*) FILTER (WHERE v > 3) AS n FROM s [RANGE 10] GROUP BY k;
+    """
+    plan = parse_application(text).queries["q"].plan
+    assert tree(plan).splitlines()[1].strip() == "GroupBy k: avg(v), stddev(v), count(CASE WHEN v > 3 THEN 1 END) [tumbling 10]"
