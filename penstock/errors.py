@@ -137,9 +137,7 @@ class InvalidDeclaration(UserError):
 class UnknownName(UserError):
     code = "workloads.unknown-name"
 
-    def __init__(
-        self, owner: str, what: str, name: str, candidates: Iterable[str], place: Place | str | None = None
-    ) -> None:
+    def __init__(self, owner: str, what: str, name: str, candidates: Iterable[str], place: Place | str | None = None) -> None:
         super().__init__(f"{owner} has no {what} '{name}'; {suggestion(name, candidates)}", place)
 
 

@@ -27,9 +27,7 @@ class StepResult:
     refused: list[Quarantined] = field(default_factory=list)
 
 
-def make_kernel(
-    stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns
-) -> Kernel:
+def make_kernel(stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns) -> Kernel:
     return Kernel(stage.graph, make_policy(policy), clock, shard, shards)
 
 

@@ -238,7 +238,7 @@ class Run:
         while self._decided() <= number:
             if not self.is_active:
                 self.wait()
-                raise QueryFailed(f"the application stopped before a micro-batch carried the decision '{kind}'; the next start carries it")
+                raise QueryFailed(f"stopped before a micro-batch carried the decision '{kind}'; the next start will")
             if time.monotonic() > deadline:
                 raise QueryFailed(f"no micro-batch carried the decision '{kind}' within {timeout:.0f} s; is the query stuck?")
             time.sleep(0.05)

@@ -39,7 +39,7 @@ class BudgetController:
         self._report = report
         self._cost_ns = 0.0
         self._seen = -1
-        self._done: dict[str, int] = {}
+        self._done_rows = 0
         self._stopped = threading.Event()
         control.append("budget", {"rows": self.rows})
 
@@ -57,16 +57,16 @@ class BudgetController:
         self._stopped.set()
 
     def hear(self, report: BatchReport) -> None:
-        """Learn the cost of a row; decide anew if it moved by a fifth, or if only queues have work to do."""
+        """Learn the cost of a row; decide anew if it moved by a fifth, and let queues go on that no new row may wake."""
         rows = sum(counters["rows_in"] for counters in report.operators.values())
-        worked = rows - self._done.get("rows", 0)
+        worked = rows - self._done_rows
         if worked > 0:
             cost = report.work_ns / worked
             self._cost_ns = cost if not self._cost_ns else (1 - _SMOOTHING) * self._cost_ns + _SMOOTHING * cost
-        self._done["rows"] = rows
+        self._done_rows = rows
         affordable = max(int(self.budget_ns / self._cost_ns), 1) if self._cost_ns else self.rows
         if abs(affordable - self.rows) > self.rows / 5:
             self.rows = affordable
             self._control.append("budget", {"rows": self.rows})
-        elif report.backlog and not report.input_rows:
+        elif report.backlog:
             self._control.append("continue")

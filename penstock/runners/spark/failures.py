@@ -6,6 +6,7 @@ import penstock.errors as errors
 from penstock.errors import CapacityError, PenstockError, StateUnwritable
 
 _MODULE = "penstock.errors."
+_TRACEBACK = "Traceback (most recent call last):"
 _FULL = ("No space left on device", "Disk quota exceeded")
 #: Lines of a message after its first; more would be the traceback's.
 _MOST_LINES = 6
@@ -29,7 +30,16 @@ def translated(failure: Exception) -> PenstockError:
     for number, line in enumerate(lines):
         if _MODULE in line:
             return _raised(line.split(_MODULE, 1)[1], _message(lines[number + 1 :]))
-    return QueryFailed(lines[0] if lines else repr(failure))
+    return QueryFailed(_cause(lines) or repr(failure))
+
+
+def _cause(lines: list[str]) -> str:
+    """The last line of the first Python traceback, where an error says what it is; else Java's or Spark's first line."""
+    if not any(_TRACEBACK in line for line in lines):
+        said = [line for line in lines if not line.startswith("An error occurred while calling")]
+        return said[0].removeprefix(": ") if said else ""
+    start = next(number for number, line in enumerate(lines) if _TRACEBACK in line)
+    return next((line for line in lines[start + 1 :] if line.strip() and not line[0].isspace()), lines[0])
 
 
 def _raised(first: str, following: list[str]) -> PenstockError:
@@ -49,7 +59,7 @@ def _message(lines: list[str]) -> list[str]:
     """The rest of a message, up to the next traceback or Java frame."""
     kept: list[str] = []
     for line in lines[:_MOST_LINES]:
-        if not line.strip() or line.lstrip().startswith(("at ", "Traceback", "File ")):
+        if not line.strip() or line.lstrip().startswith(("at ", _TRACEBACK, "File ")):
             break
         kept.append(line)
     return kept

@@ -8,7 +8,7 @@ from any source that does not wait.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +108,11 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def register(spark: SparkSession) -> None:
     """Make the format known to a session."""
     spark.dataSource.register(Feed)
+
+
+def check(options: Mapping[str, str], schema: StructType) -> None:
+    """Raise now what the first micro-batch would raise: unknown workloads, options and columns."""
+    _arrow_schema(Playback.from_text({name.lower(): text for name, text in options.items()}), schema)
 
 
 def _arrow_schema(playback: Playback, schema: StructType) -> pa.Schema:

@@ -185,7 +185,7 @@ def _declared(name: str, given: DataFrame | Described, punctuations: bool) -> tu
         raise InvalidDeclaration("the DataFrame is not a stream; read it with spark.readStream", f"input '{name}'")
     time, delay = _event_time(name, described)
     mark = described.punctuations or (MARK_COLUMN if punctuations and MARK_COLUMN in frame.columns else "")
-    fields = [Field(item.name, item.type, item.nullable) for item in to_arrow_schema(frame.schema)]
+    fields = [Field(item.name, item.type, item.nullable) for item in to_arrow_schema(frame.schema, timezone="UTC")]
     constraints = [Constraint(ConstraintKind.UNIQUE, column) for column in described.unique]
     constraints += [Constraint(ConstraintKind.CLUSTERED, column) for column in described.clustered]
     constraints += [Constraint(ConstraintKind.ORDERED, column) for column in described.ordered]
@@ -212,7 +212,9 @@ def _event_time(name: str, described: Described) -> tuple[str, int]:
     raise InvalidDeclaration(f"{found}; say which one is event time with withWatermark or ps.stream(df, time=…)", f"input '{name}'")
 
 
-def _join_items(left: Schema, right: Schema, keys: tuple[str, ...], suffix: str, sides: Sequence[tuple[StreamDeclaration, DataFrame]]) -> list[str]:
+def _join_items(
+    left: Schema, right: Schema, keys: tuple[str, ...], suffix: str, sides: Sequence[tuple[StreamDeclaration, DataFrame]]
+) -> list[str]:
     marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
     items = [f"l.{_q(left[key].name)} AS {_q(left[key].name)}" for key in keys]
     taken = {key.lower() for key in keys}
@@ -232,13 +234,22 @@ def _window(size: str, advance: str = "") -> str:
     return f"[RANGE {size.upper()}{f', ADVANCE {advance.upper()}' if advance else ''}]"
 
 
-_UNITS_US = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+_UNITS_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+}
 
 
 def _micros(text: str) -> int:
     amount, _, unit = text.strip().lower().partition(" ")
     if unit.rstrip("s") not in _UNITS_US or not amount.isdigit():
-        raise InvalidDeclaration(f"'{text}' is no duration; write a whole number and a unit ({', '.join(_UNITS_US)}), such as 10 seconds")
+        raise InvalidDeclaration(
+            f"'{text}' is no duration; write a whole number and a unit ({', '.join(_UNITS_US)}), such as 10 seconds"
+        )
     return int(amount) * _UNITS_US[unit.rstrip("s")]
 
 

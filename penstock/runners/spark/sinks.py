@@ -85,12 +85,14 @@ class ConsoleSink:
         found = frame.toArrow()
         if not found.num_rows:
             return
-        table = Table(title=f"{self.query}, batch {epoch}: {found.num_rows} rows", title_justify="left")
+        table = Table()
         for name in found.column_names:
             table.add_column(name)
         for row in found.slice(0, self.rows).to_pylist():
             table.add_row(*[str(value) for value in row.values()])
-        Console().print(table)
+        console = Console()
+        console.print(f"{self.query}, batch {epoch}: {found.num_rows} rows", highlight=False)
+        console.print(table)
 
 
 class CallableSink:

@@ -7,10 +7,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.errors import InvalidDeclaration
+from penstock.errors import InvalidDeclaration, PenstockError
 from penstock.kernel.packing import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark import feed
+from penstock.runners.spark.failures import QueryFailed, translated
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
@@ -18,6 +19,27 @@ _PARSED = ("json", "csv")
 
 def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
     """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them."""
+    try:
+        return _timed(spark, stream)
+    except PenstockError:
+        raise
+    except Exception as failure:
+        raise _unreadable(spark, stream, failure) from failure
+
+
+def _unreadable(spark: SparkSession, stream: StreamDeclaration, failure: Exception) -> PenstockError:
+    """Spark's refusal of a source, with the stream's name and what helps."""
+    found = translated(failure)
+    if not isinstance(found, QueryFailed):
+        return found
+    if stream.source.format.lower() == "kafka":
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+        text = f"this Spark has no Kafka connector; start it with spark.jars.packages={package}"
+        return InvalidDeclaration(f"{text} ({found.message})", f"stream '{stream.name}'")
+    return InvalidDeclaration(f"the source '{stream.source.format}' cannot be read: {found.message}", f"stream '{stream.name}'")
+
+
+def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
     if stream.arrival_time:
         # Fixed per micro-batch by Spark's offset log, so a repeated batch has the same times.
         return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
@@ -39,6 +61,7 @@ def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) 
         reader = reader.option(name, value)
     if kind == "feed":
         feed.register(spark)
+        feed.check(stream.source.options, declared)
         return reader.schema(declared).load()  # the feed makes the columns that are asked for
     if kind in _FILES:
         return _files(reader, kind, stream, declared)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from hosts import answers, bag, json_lines, run_to_the_end, write_files
 from pyspark.sql import SparkSession
 
-from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.app import App, Run
-from penstock.workloads.playback import Playback
+from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = pa.schema({"ts": TIMESTAMP, "k": pa.int64(), "i": pa.int64(), "s": pa.string(), "v": pa.float64()})
 STREAMS = ("l", "r", "q")
-BATCHES = 3
+BATCHES = 2
 
 STREAM = """
 CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, i BIGINT, s STRING, v DOUBLE, WATERMARK ts DELAY OF INTERVAL 4 SECONDS)
@@ -57,79 +51,58 @@ QUERIES = {
     "thrice": "SELECT max(n) AS most, window_start() FROM again [RANGE 40 SECONDS]",
 }
 
+AUCTION = """
+CREATE STREAM auction (item_id BIGINT, category STRING, opens TIMESTAMP, part INT, off BIGINT, UNIQUE (item_id),
+  WATERMARK opens DELAY OF INTERVAL 0 SECONDS) USING feed OPTIONS (workload 'auction.auction', {feed})
+  PARTITIONED BY part POSITION off;
+CREATE STREAM bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, part INT, off BIGINT, mark STRING,
+  WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING feed OPTIONS (workload 'auction.bid', marks 'constant', {feed})
+  PUNCTUATIONS FROM mark PARTITIONED BY part POSITION off;
+CREATE CQ closed AS SELECT a.item_id, count(*) AS bids, max(b.price) AS top FROM auction a, bid b
+  WHERE a.item_id = b.item_id GROUP BY a.item_id;
+CREATE CQ sold AS SELECT a.category, b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
+CREATE CQ turnover AS SELECT category, count(*) AS n, avg(price) AS mean, window_start() FROM sold [RANGE 1 SECOND]
+  GROUP BY category;
+"""
+FEED = "partitions '2', rows_per_batch '1500', total '6000', bids_per_item '10', open_items '30'"
+
 
 def random_rows(seed: int, rows: int = 150) -> pa.RecordBatch:
     """Times run back by at most 4 s; keys and texts are sometimes NULL; doubles are quarters, so that sums are exact."""
     rng = random.Random(seed)
-    times = sorted(rng.uniform(0, 90) for _ in range(rows))
-    late = sorted(times, key=lambda time: time + rng.uniform(0, 3.9))
+    times = sorted((rng.uniform(0, 90) for _ in range(rows)), key=lambda time: time + rng.uniform(0, 3.9))
     columns = {
-        "ts": [START + timedelta(milliseconds=int(time * 1000)) for time in late],
-        "k": [rng.choice([1, 2, 3, 4, 5, None]) for _ in late],
-        "i": [rng.randrange(4) for _ in late],
-        "s": [rng.choice(["", "a", "ä€", "long text", None]) for _ in late],
-        "v": [rng.choice([-0.5, 0.0, 0.25, 3.75, None]) for _ in late],
+        "ts": [START + timedelta(milliseconds=int(time * 1000)) for time in times],
+        "k": [rng.choice([1, 2, 3, 4, 5, None]) for _ in times],
+        "i": [rng.randrange(4) for _ in times],
+        "s": [rng.choice(["", "a", "ä€", "long text", None]) for _ in times],
+        "v": [rng.choice([-0.5, 0.0, 0.25, 3.75, None]) for _ in times],
     }
     return pa.RecordBatch.from_pydict(columns, ROWS)
-
-
-def write_json(folder: Path, rows: pa.RecordBatch, files: int = BATCHES) -> None:
-    """One file per micro-batch: Spark reads files in the order of their times."""
-    import os
-
-    folder.mkdir(parents=True)
-    size = -(-rows.num_rows // files)
-    for number in range(files):
-        lines = [json.dumps(row, default=datetime.isoformat) for row in rows.slice(number * size, size).to_pylist()]
-        path = folder / f"{number}.json"
-        path.write_text("\n".join(lines) + "\n")
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-
-
-def shown(value: Any) -> str:
-    """Nine digits tell answers apart and hide in which order doubles were added; time zones have several names."""
-    if isinstance(value, float):
-        return format(value + 0.0, ".9g")
-    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else repr(value)
-
-
-def bag(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    return sorted(tuple(map(shown, row.values())) for row in rows)
-
-
-def in_process(text: str, inputs: Mapping[str, pa.RecordBatch]) -> LocalRunner:
-    runner = LocalRunner(build_job(parse_application(text), 3))
-    runner.run(inputs)
-    runner.end()
-    return runner
-
-
-def on_spark(text: str, spark: SparkSession, folder: Path, **options: Any) -> Run:
-    run = App.from_text(text).start(folder / "checkpoint", spark=spark, **options)
-    try:
-        run.process_all_available()
-        run.end()
-    finally:
-        run.stop()
-    return run
-
-
-def assert_same(run: Run, local: LocalRunner, queries: Sequence[str]) -> None:
-    for query in queries:
-        found = run.results(query)
-        expected = bag(local.collected.rows(query))
-        assert expected, f"{query} has no answers, so it proves nothing"
-        assert bag(found.to_pylist() if found else []) == expected, query
 
 
 def test_every_kind_of_query_has_the_same_answers_on_both_hosts(spark: SparkSession, tmp_path: Path) -> None:
     tables = {name: random_rows(seed) for seed, name in enumerate(STREAMS)}
     for name, rows in tables.items():
-        write_json(tmp_path / name, rows)
+        size = -(-rows.num_rows // BATCHES)
+        write_files(tmp_path / name, "json", [json_lines(rows.slice(at * size, size).to_pylist()) for at in range(BATCHES)])
     text = "".join(STREAM.format(name=name, path=tmp_path / name) for name in STREAMS)
     text += "".join(f"CREATE CQ {name} AS {query};\n" for name, query in QUERIES.items())
-    local = in_process(text, tables)
-    assert local.collected.refused == []
-    run = on_spark(text, spark, tmp_path)
-    assert_same(run, local, list(QUERIES))
+    local = undisturbed(text, tables)
+    run = run_to_the_end(text, spark, tmp_path / "checkpoint")
     assert len(run.reports()) == BATCHES + 1
+    for query in QUERIES:
+        assert local.collected.rows(query), f"{query} has no answers, so it proves nothing"
+        assert bag(answers(run, query)) == bag(local.collected.rows(query)), query
+    assert local.collected.refused == []
+
+
+def test_punctuated_groups_and_queries_over_queries_agree_and_state_stays_small(spark: SparkSession, tmp_path: Path) -> None:
+    text = AUCTION.format(feed=FEED)
+    local = undisturbed(text)
+    run = run_to_the_end(text, spark, tmp_path / "checkpoint", shards=3)
+    for query in ("closed", "sold", "turnover"):
+        assert bag(answers(run, query)) == bag(local.collected.rows(query)), query
+    states = [report.state_rows for report in run.reports()]
+    assert max(states) < 6000 / 2  # closed items are forgotten, whatever the stream's length
+    assert states[-1] == 0

@@ -1,0 +1,52 @@
+"""An application that ends by itself, for tests that kill it: `driver.py CHECKPOINT OUTPUT MASTER [name=value …]`.
+
+Started again with the same folders it goes on. It says `done` when all windows are closed; a failure that Penstock explains
+is printed and gives exit code 3.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.errors import PenstockError, UserError
+from penstock.runners.spark.app import App
+from penstock.runners.spark.session import create_session
+
+BATCHES = 6
+_FEED = "workload 'pairs', stream '{side}', keys '60', rows_per_step '4', rows_per_batch '500', total '{total}', partitions '2'"
+_STREAM = """
+CREATE STREAM {side}s (id BIGINT, key BIGINT, value DOUBLE, ts TIMESTAMP, part INT, off BIGINT,
+  WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING feed OPTIONS ({feed}) PARTITIONED BY part POSITION off;
+"""
+
+
+def application(output: str) -> str:
+    """A join and a group-by over the feed, each to its own directory; windows reach over several micro-batches."""
+    feeds = {side: _FEED.format(side=side, total=500 * BATCHES) for side in ("left", "right")}
+    streams = "".join(_STREAM.format(side=side, feed=feed) for side, feed in feeds.items())
+    return f"""{streams}
+CREATE CQ joined AS SELECT a.id AS a, b.id AS b, a.key FROM lefts a [RANGE 120 MILLISECONDS], rights b [RANGE 120 MILLISECONDS]
+  WHERE a.key = b.key OUTPUT TO parquet OPTIONS (path '{output}/joined');
+CREATE CQ grouped AS SELECT key % 10 AS k, count(*) AS n, sum(id) AS total, window_start() AS start
+  FROM lefts [RANGE 70 MILLISECONDS] GROUP BY key % 10 OUTPUT TO parquet OPTIONS (path '{output}/grouped');
+"""
+
+
+def main(checkpoint: str, output: str, master: str, *settings: str) -> int:
+    spark = create_session("crash", master, conf=dict(setting.split("=", 1) for setting in settings))
+    try:
+        run = App.from_text(application(output), "crash").start(checkpoint, spark=spark)
+        run.process_all_available()
+        run.end()
+    except UserError as error:
+        if "were ended by an earlier run" not in str(error):  # killed after its last micro-batch: nothing is left to do
+            raise
+    except PenstockError as error:
+        print(error, file=sys.stderr)
+        return 3
+    print("done", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""Penstock's operators on ordinary streaming DataFrames, judged by DuckDB over the whole streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hosts import bag, json_lines, write_files
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import penstock as ps
+from penstock.errors import InvalidDeclaration, LateRows, StateFormat
+from penstock.runners.spark.failures import translated
+from penstock.runners.spark.feed import register
+from penstock.runners.spark.session import SessionMismatch
+from penstock.workloads.playback import Playback
+
+pytestmark = pytest.mark.spark
+
+PAIRS = {"workload": "pairs", "key_type": "string", "keys": "40", "rows_per_step": "5", "total": "600", "rows_per_batch": "300"}
+AUCTION = {"workload": "auction", "total": "2000", "rows_per_batch": "1000", "bids_per_item": "10", "open_items": "20"}
+MARKED = {**AUCTION, "marks": "constant"}
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A user's session: another time zone than Penstock's own, and a few shards."""
+    own = spark.newSession()
+    own.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+    own.conf.set("spark.sql.shuffle.partitions", "3")
+    register(own)
+    return own
+
+
+def stream(session: SparkSession, options: dict[str, str], name: str, columns: str = "") -> DataFrame:
+    reader = session.readStream.format("feed").options(**options, stream=name)
+    return (reader.schema(columns) if columns else reader).load()
+
+
+def whole(options: dict[str, str], name: str) -> pa.Table:
+    feed = Playback.from_text({**options, "stream": name})
+    return pa.Table.from_batches([batch for rows in feed.ranges(0, feed.total) for batch in feed.batches(rows)])
+
+
+def written(frame: DataFrame, checkpoint: Path, name: str) -> list[dict[str, Any]]:
+    """All answers of a query that reads what there is; raises what made it fail."""
+    query = frame.writeStream.format("memory").queryName(name).option("checkpointLocation", str(checkpoint)).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return frame.sparkSession.sql(f"SELECT * FROM {name}").toArrow().to_pylist()
+
+
+def found_by_duckdb(text: str, **tables: pa.Table) -> list[tuple[str, ...]]:
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return bag(connection.sql(text).to_arrow_table().to_pylist())
+
+
+def test_a_windowed_join_on_text_keys_equals_the_join_of_the_whole_streams(session: SparkSession, tmp_path: Path) -> None:
+    left = stream(session, PAIRS, "left").withWatermark("ts", "0 seconds")
+    right = stream(session, PAIRS, "right").withWatermark("ts", "0 seconds")
+    joined = ps.join(
+        left, right, on="key", within=("10 milliseconds", "5 milliseconds"), condition="l.id % 2 = r.id % 2", suffix="_2"
+    )
+    assert joined.columns == ["key", "id", "value", "payload", "ts", "id_2", "value_2", "payload_2", "ts_2"]
+    expected = found_by_duckdb(
+        """SELECT l.key, l.id, r.id AS id_2, l.payload, r.payload AS payload_2, l.ts FROM l JOIN r ON l.key = r.key
+           WHERE l.id % 2 = r.id % 2 AND r.ts - l.ts <= INTERVAL 10 MILLISECONDS
+             AND l.ts - r.ts <= INTERVAL 5 MILLISECONDS""",
+        l=whole(PAIRS, "left"), r=whole(PAIRS, "right"),
+    )  # fmt: skip
+    assert expected
+    shown = joined.select("key", "id", "id_2", "payload", "payload_2", "ts")
+    assert bag(written(shown, tmp_path, "windowed")) == expected
+
+
+def test_punctuations_and_unique_keys_let_a_join_without_window_forget(session: SparkSession, tmp_path: Path) -> None:
+    auctions = ps.stream(stream(session, AUCTION, "auction"), unique="item_id")
+    bids = ps.stream(stream(session, MARKED, "bid", "item_id BIGINT, price DOUBLE, ts TIMESTAMP, mark STRING"), punctuations="mark")
+    joined = ps.join(auctions, bids, on="item_id").select("item_id", "category", "price")
+    query = joined.writeStream.format("memory").queryName("closing").option("checkpointLocation", str(tmp_path)).start()
+    query.processAllAvailable()
+    query.stop()
+    bid = whole(MARKED, "bid")
+    bid = bid.filter(bid.column("mark").is_null())
+    expected = found_by_duckdb("SELECT item_id, category, price FROM a JOIN b USING (item_id)", a=whole(AUCTION, "auction"), b=bid)
+    assert bag(session.sql("SELECT * FROM closing").toArrow().to_pylist()) == expected
+    reports = [json.loads(text) for text in query.recentProgress[-1]["observedMetrics"]["penstock"]["reports"]]
+    state = sum(counters.get("state_rows", 0) for report in reports for counters in report["operators"].values())
+    assert state < bid.num_rows / 2
+
+
+COUNTED = {"n": "count(*)", "top": "max(value)"}
+
+
+def test_windowed_aggregates_come_once_their_time_has_passed(session: SparkSession, tmp_path: Path) -> None:
+    left = stream(session, PAIRS, "left").withWatermark("ts", "1 millisecond")
+    counted = ps.aggregate(left, "key", "20 milliseconds", COUNTED, advance="10 milliseconds", having="count(*) > 1")
+    assert counted.columns == ["key", "n", "top", "window_start", "window_end"]
+    expected = found_by_duckdb(
+        """
+        WITH windows AS (
+          SELECT unnest(generate_series(min(ts) - INTERVAL 10 MILLISECONDS, max(ts), INTERVAL 10 MILLISECONDS)) AS w,
+            max(ts) - INTERVAL 1 MILLISECOND AS frontier
+          FROM l)
+        SELECT key, count(*) AS n, max(value) AS top, w AS window_start, w + INTERVAL 20 MILLISECONDS AS window_end
+        FROM l JOIN windows ON ts >= w AND ts < w + INTERVAL 20 MILLISECONDS
+        WHERE w + INTERVAL 20 MILLISECONDS <= frontier GROUP BY key, w HAVING count(*) > 1""",
+        l=whole(PAIRS, "left"),
+    )
+    assert expected
+    assert bag(written(counted, tmp_path, "counted")) == expected
+
+
+def test_a_changed_query_does_not_read_the_state_of_the_old_one(session: SparkSession, tmp_path: Path) -> None:
+    def start(total: str, window: str) -> Any:
+        counted = ps.aggregate(stream(session, {**PAIRS, "total": total}, "left"), "key", window, COUNTED)
+        return counted.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+
+    start("300", "20 milliseconds").processAllAvailable()
+    for query in session.streams.active:
+        query.stop()
+    with pytest.raises(StreamingQueryException) as failure:
+        start("600", "40 milliseconds").processAllAvailable()
+    found = translated(failure.value)
+    assert isinstance(found, StateFormat)
+    assert "use a new checkpoint" in str(found)
+
+
+LATE = [[{"k": 1, "at": "2026-01-01T00:00:10Z"}], [{"k": 1, "at": "2026-01-01T00:00:01Z"}, {"k": 1, "at": "2026-01-01T00:00:30Z"}]]
+
+
+def late_rows(session: SparkSession, folder: Path) -> DataFrame:
+    write_files(folder, "json", [json_lines(rows) for rows in LATE])
+    return session.readStream.schema("k BIGINT, at TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def test_late_rows_fail_the_query_unless_they_can_be_kept_apart(session: SparkSession, tmp_path: Path) -> None:
+    rows = late_rows(session, tmp_path / "rows")
+    options: dict[str, Any] = {"by": "k", "window": "10 seconds", "aggregates": {"n": "count(*)"}}
+    with pytest.raises(StreamingQueryException) as failure:
+        written(ps.aggregate(rows, **options), tmp_path / "first", "failing")
+    found = translated(failure.value)
+    assert isinstance(found, LateRows)
+    assert "give a quarantine directory" in str(found)
+    kept = ps.aggregate(rows, **options, quarantine=tmp_path / "late")
+    answers = written(kept, tmp_path / "second", "kept")
+    assert [row["n"] for row in answers] == [1]
+    files = [pq.ParquetFile(path).read().to_pylist() for path in (tmp_path / "late").glob("*.parquet")]
+    assert [row["reason"] for rows in files for row in rows] == ["late"]
+
+
+def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spark: SparkSession) -> None:
+    left = stream(session, PAIRS, "left")
+    twice = left.withColumn("seen", left.ts)
+    with pytest.raises(InvalidDeclaration, match=r"2 timestamp columns \(ts, seen\).*withWatermark"):
+        ps.join(twice, left, on="key", within="1 second")
+    with pytest.raises(InvalidDeclaration, match="no timestamp column"):
+        ps.aggregate(left.drop("ts"), by="key", window="1 second", aggregates={"n": "count(*)"})
+    with pytest.raises(InvalidDeclaration, match="not a stream"):
+        ps.aggregate(session.range(3), by="id", window="1 second", aggregates={"n": "count(*)"})
+    with pytest.raises(InvalidDeclaration, match="no duration"):
+        ps.stream(left, disorder="soon")
+    assert ps.join(ps.stream(twice, time="seen"), left, on="key", within="1 second").columns[:2] == ["key", "id"]
+    plain = spark.newSession()
+    plain.conf.set("spark.sql.streaming.stateStore.providerClass", "org.example.Other")
+    register(plain)
+    with pytest.raises(SessionMismatch, match="needs the RocksDB state store"):
+        ps.aggregate(stream(plain, PAIRS, "left"), by="key", window="1 second", aggregates={"n": "count(*)"})

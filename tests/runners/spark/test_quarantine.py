@@ -1,0 +1,131 @@
+"""No row gets lost silently: what cannot be used is counted and kept with its reason, or stops the query."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hosts import answers, bag, json_lines, run_to_the_end, write_files
+from pyspark.sql import SparkSession
+
+from penstock.errors import BadRows, LateRows, PunctuationViolated
+from penstock.runners.spark.app import App, Run
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id BIGINT, k BIGINT, v DOUBLE, at TIMESTAMP"
+JSON = """
+CREATE STREAM j ({columns}, UNIQUE (id), WATERMARK at DELAY OF INTERVAL 5 SECONDS)
+  USING json OPTIONS (path '{path}', maxFilesPerTrigger '1') ON LATE ROWS {late} ON BAD ROWS {bad} ON VIOLATION {violation};
+CREATE CQ of_json AS SELECT id, count(*) AS n, sum(v) AS total FROM j [RANGE 10 SECONDS] WHERE v < 100 GROUP BY id;
+"""
+CSV = """
+CREATE STREAM c ({columns}, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING csv OPTIONS (path '{path}', header 'true');
+CREATE CQ of_csv AS SELECT id, k FROM c;
+"""
+MARKED = """
+CREATE STREAM m (item BIGINT, price DOUBLE, at TIMESTAMP, mark STRING, WATERMARK at DELAY OF INTERVAL 5 SECONDS)
+  USING json OPTIONS (path '{path}') PUNCTUATIONS FROM mark ON VIOLATION {violation};
+CREATE CQ of_items AS SELECT item, count(*) AS n FROM m GROUP BY item;
+"""
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02d}:{second % 60:02d}.000Z"
+
+
+GOOD = [
+    {"id": 1, "k": 1, "v": 1.0, "at": at(10)},
+    {"id": None, "k": 1, "v": 2.0, "at": at(11)},  # a NULL key is its own group
+    {"id": 3, "k": 2, "v": 4.0, "at": at(31)},
+    {"id": 4, "k": 2, "v": 200.0, "at": at(32)},  # filtered
+]
+MALFORMED = ['{"id": 5, "k": 1, "v": 1.0, "at"', '{"id": "five", "k": 1, "v": 1.0, "at": "' + at(33) + '"}', "[1, 2"]
+UNTIMED = {"id": 6, "k": 1, "v": 1.0, "at": None}
+LATE = {"id": 7, "k": 1, "v": 1.0, "at": at(12)}
+TWICE = {"id": 3, "k": 2, "v": 4.0, "at": at(40)}
+TWICE_AT_ONCE = {"id": 8, "k": 3, "v": 8.0, "at": at(41)}
+ITEMS = [
+    {"item": 1, "price": 1.0, "at": at(1)},
+    {"at": at(2), "mark": '{"item": 1}'},
+    {"item": 2, "price": 2.0, "at": at(3)},
+    {"item": 1, "price": 3.0, "at": at(4)},  # after its punctuation
+]
+
+
+def of_json(folder: Path, late: str = "QUARANTINE", bad: str = "QUARANTINE", violation: str = "QUARANTINE") -> str:
+    """Two micro-batches: good rows and bad ones, then rows that the first batch makes late or repeated."""
+    second = [LATE, TWICE, TWICE_AT_ONCE, TWICE_AT_ONCE]
+    write_files(folder, "json", [json_lines([*GOOD, UNTIMED]) + "".join(f"{line}\n" for line in MALFORMED), json_lines(second)])
+    return JSON.format(columns=COLUMNS, path=folder, late=late, bad=bad, violation=violation)
+
+
+def of_csv(folder: Path) -> str:
+    lines = [
+        "id,k,v,at",
+        f"1,1,1.5,{at(1)}",
+        f"2,x,1.5,{at(2)}",
+        f"3,,,{at(3)}",
+        "4,4,4.5,",
+        f"5,5,5.5,{at(5)},surplus",
+        f"6,6,y,{at(6)}",
+    ]
+    write_files(folder, "csv", ["\n".join(lines) + "\n"])
+    return CSV.format(columns=COLUMNS, path=folder)
+
+
+def of_items(folder: Path, violation: str = "QUARANTINE") -> str:
+    write_files(folder, "json", [json_lines(ITEMS)])
+    return MARKED.format(path=folder, violation=violation)
+
+
+def refused(run: Run) -> list[dict[str, object]]:
+    files = sorted(Path(run.quarantine).glob("*.parquet"))
+    return pa.concat_tables(pq.ParquetFile(file).read() for file in files).to_pylist()
+
+
+def test_refused_rows_are_kept_with_their_reasons_and_every_row_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    text = of_json(tmp_path / "j") + of_csv(tmp_path / "c") + of_items(tmp_path / "m")
+    run = run_to_the_end(text, spark, tmp_path / "checkpoint")
+
+    assert bag(answers(run, "of_json")) == bag(
+        {"id": key, "n": 1, "total": total} for key, total in ((1, 1.0), (None, 2.0), (3, 4.0), (8, 8.0))
+    )
+    assert bag(answers(run, "of_csv")) == bag([{"id": 1, "k": 1}, {"id": 3, "k": None}])
+    assert bag(answers(run, "of_items")) == bag([{"item": 1, "n": 1}, {"item": 2, "n": 1}])
+
+    found = refused(run)
+    assert Counter((row["stream"], row["reason"]) for row in found) == {
+        ("j", "malformed"): 3, ("j", "no-timestamp"): 1, ("j", "late"): 1, ("j", "punctuation-violated"): 2,
+        ("c", "malformed"): 3, ("c", "no-timestamp"): 1, ("m", "punctuation-violated"): 1,
+    }  # fmt: skip
+    shown = {(row["reason"], text) for row in found if row["stream"] == "j" for text in json.loads(row["row"]).values()}
+    assert all(("malformed", line) in shown for line in MALFORMED)
+    assert [row["epoch"] for row in found if row["reason"] == "late"] == [1]
+    reports = run.reports()
+    assert Counter(row["reason"] for row in found) == sum((Counter(report.refused) for report in reports), Counter())
+    entries = reports[-1].entries
+    assert {name.split("@")[0]: counters["read"] for name, counters in entries.items()} == {"j": 12, "c": 6, "m": 3}
+    for counters in entries.values():
+        assert counters["read"] == sum(counters[part] for part in ("used", "filtered", "late", "bad", "violating"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "message"),
+    [
+        ("bad", BadRows, "rows of stream 'j' are malformed; repair the source, or declare ON BAD ROWS QUARANTINE"),
+        ("late", LateRows, "1 rows of stream 'j'.* older than its newest row.*declare a larger bound"),
+        ("violation", PunctuationViolated, "rows of stream 'j' match a punctuation that came before them.*ON VIOLATION QUARANTINE"),
+    ],
+)
+def test_with_the_policy_error_the_query_stops_and_says_why(
+    spark: SparkSession, tmp_path: Path, policy: str, error: type[Exception], message: str
+) -> None:
+    run = App.from_text(of_json(tmp_path / "j", **{policy: "ERROR"})).start(tmp_path / "checkpoint", spark=spark)
+    with pytest.raises(error, match=f"(?s){message}"):
+        run.process_all_available()
+    assert not run.is_active

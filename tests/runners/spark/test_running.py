@@ -1,0 +1,127 @@
+"""Starting, stopping, draining, ending and restarting an application on Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hosts import answers, bag
+from pyspark.sql import SparkSession
+
+from penstock.errors import InvalidDeclaration, StateFormat, UserError
+from penstock.runners.spark.app import App, Run
+from penstock.testing.undisturbed import undisturbed
+
+pytestmark = pytest.mark.spark
+
+FEED = "workload 'pairs', stream '{side}', rows_per_batch '200', total '{total}', partitions '2', keys '20', rows_per_step '5'"
+STREAM = """
+CREATE STREAM {side}s (id BIGINT, key BIGINT, value DOUBLE, ts TIMESTAMP, part INT, off BIGINT,
+  WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING feed OPTIONS ({feed}) PARTITIONED BY part POSITION off;
+"""
+QUERIES = """
+CREATE CQ grouped AS SELECT key, count(*) AS n, sum(id) AS total FROM lefts [RANGE 30 MILLISECONDS] GROUP BY key;
+CREATE CQ joined AS SELECT a.id AS a, b.id AS b FROM lefts a [RANGE 10 MILLISECONDS], rights b [RANGE 10 MILLISECONDS]
+  WHERE a.key = b.key;
+"""
+
+
+def application(total: int = 1200, queries: str = QUERIES) -> str:
+    return "".join(STREAM.format(side=side, feed=FEED.format(side=side, total=total)) for side in ("left", "right")) + queries
+
+
+def wait_for(run: Run, holds: str) -> None:
+    deadline = time.monotonic() + 300
+    while not any(getattr(report, holds) for report in run.reports()):
+        assert run.is_active, run.wait()
+        assert time.monotonic() < deadline, f"no report has {holds}"
+        time.sleep(0.05)
+
+
+def test_a_budget_puts_work_off_and_changes_no_answer_even_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Budget and drain in a first run with three shards; the end in a second run that asks for five and gets three."""
+    checkpoint = tmp_path / "checkpoint"
+    first = App.from_text(application()).start(checkpoint, spark=spark, shards=3, budget="1 us")
+    wait_for(first, "backlog")
+    first.drain(timeout=300)
+    assert first.reports()[-1].backlog == 0
+    assert not first.is_active
+    second = App.from_text(application()).start(checkpoint, spark=spark, shards=5)
+    assert second.pipeline.job.shards == 3
+    second.process_all_available()
+    second.end()
+    local = undisturbed(application())
+    for query in ("grouped", "joined"):
+        assert bag([*answers(first, query), *answers(second, query)]) == bag(local.collected.rows(query)), query
+    kinds = [kind for kind, _ in second.control.read(0, len(second.control))]
+    assert kinds.count("budget") >= 3
+    assert kinds[-1] == "end"
+    with pytest.raises(UserError, match=r"were ended by an earlier run.*use a new checkpoint"):
+        App.from_text(application()).start(checkpoint, spark=spark)
+
+
+CHANGED = {
+    "a window": application(queries=QUERIES.replace("RANGE 30", "RANGE 40")),
+    "a key": application(
+        queries=QUERIES.replace("SELECT key, count", "SELECT key % 7 AS k, count").replace("BY key", "BY key % 7")
+    ),
+    "an aggregate": application(queries=QUERIES.replace("sum(id)", "max(id)")),
+    "a column's type": application().replace("key BIGINT", "key STRING"),
+    "one query more": application(queries=QUERIES + "CREATE CQ more AS SELECT id FROM lefts;"),
+    "one query less": application(queries=QUERIES.split(";")[0] + ";"),
+}
+
+
+def test_a_checkpoint_refuses_another_application_and_goes_on_with_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    text = application(
+        total=400, queries=QUERIES + "CREATE CQ since BEGIN NOW AS SELECT key, count(*) FROM lefts [RANGE 1 DAY] GROUP BY key;"
+    )
+    checkpoint = tmp_path / "checkpoint"
+    first = App.from_text(text).start(checkpoint, spark=spark)
+    first.process_all_available()
+    first.stop()
+    for changed in CHANGED.values():
+        with pytest.raises(StateFormat, match=r"belongs to another plan.*use a new checkpoint"):
+            App.from_text(changed).start(checkpoint, spark=spark)
+    # BEGIN NOW was read at the first start; a restart at another time is still the same application.
+    second = App.from_text(text.replace("total '400'", "total '800'")).start(checkpoint, spark=spark)
+    second.process_all_available()
+    second.end()
+    local = undisturbed(application(total=800))
+    for query in ("grouped", "joined"):
+        assert bag([*answers(first, query), *answers(second, query)]) == bag(local.collected.rows(query)), query
+
+
+def test_an_end_that_a_crash_interrupted_is_carried_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
+    text = application(total=200)
+    first = App.from_text(text).start(tmp_path, spark=spark)
+    first.process_all_available()
+    first.stop()
+    first.control.append("end")  # decided, but no micro-batch has carried it
+    second = App.from_text(text).start(tmp_path, spark=spark)
+    second.end()
+    local = undisturbed(text)
+    assert bag([*answers(first, "grouped"), *answers(second, "grouped")]) == bag(local.collected.rows("grouped"))
+
+
+def test_an_idle_stream_gives_no_answers_and_no_trouble(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "rights").mkdir()
+    text = (
+        STREAM.format(side="left", feed=FEED.format(side="left", total=400))
+        + f"""
+    CREATE STREAM rights (id BIGINT, key BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
+      USING json OPTIONS (path '{tmp_path}/rights');"""
+        + QUERIES
+    )
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark)
+    run.process_all_available()
+    assert answers(run, "joined") == []
+    assert answers(run, "grouped")
+    run.end()
+    assert answers(run, "joined") == []
+
+
+def test_an_application_without_queries_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDeclaration, match="nothing to run"):
+        App.from_text(application(queries="")).start(tmp_path)
