@@ -116,4 +116,10 @@ def command() -> str:
 
 def main(name: str, run: Callable[[], Mapping[str, Any]]) -> None:
     started = time.monotonic()
-    finish(name, run(), started)
+    try:
+        line = run()
+    finally:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            active.stop()
+    finish(name, line, started)
