@@ -54,11 +54,11 @@ def _without(stream: StreamDeclaration, column: str) -> StructType:
 
 def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     kind = stream.source.format.lower()
-    if kind == "kafka":
-        return _kafka(spark, stream, declared)
     reader = spark.readStream.format(kind)
     for name, value in stream.source.options.items():
         reader = reader.option(name, value)
+    if kind == "kafka":
+        return kafka_rows(reader.load(), stream, declared)
     if kind == "feed":
         feed.register(spark)
         feed.check(stream.source.options, declared)
@@ -74,25 +74,22 @@ def _files(reader: object, kind: str, stream: StreamDeclaration, declared: Struc
     if kind in _PARSED:
         # The whole record is kept in its own column when it does not fit the schema.
         wanted = StructType([*declared.fields, StructField(BAD, StringType())])
+        if kind == "csv":
+            # Otherwise Spark would not see that a record has too many or too few fields.
+            reader = reader.option("columnPruning", "false")  # type: ignore[attr-defined]
         return reader.schema(wanted).option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", BAD).load()  # type: ignore[attr-defined]
     return reader.schema(declared).load()  # type: ignore[attr-defined]
 
 
-def _kafka(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
+def kafka_rows(topic: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     """Kafka values as JSON of the declared columns; partition and offset are Kafka's own if they are declared."""
-    reader = spark.readStream.format("kafka")
-    for name, value in stream.source.options.items():
-        reader = reader.option(name, value)
     own = {stream.partition_column: "partition", stream.position_column: "offset"}
     payload = StructType([item for item in declared.fields if item.name not in own] + [StructField(BAD, StringType())])
-    text = payload.toDDL() if hasattr(payload, "toDDL") else payload.simpleString()
-    parsed = reader.load().selectExpr(
-        f"from_json(CAST(value AS STRING), '{text}', map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{BAD}')) AS row",
-        "partition",
-        "offset",
-    )
-    items = [f"{own[item.name]} AS `{item.name}`" if item.name in own else f"row.`{item.name}`" for item in declared.fields]
-    return parsed.selectExpr(*items, f"row.`{BAD}`")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
+    row = f.from_json(f.col("value").cast("string"), payload, options)
+    columns = [f.col(own[item.name]) if item.name in own else f.col(f"row.`{item.name}`") for item in declared.fields]
+    named = [column.cast(item.dataType).alias(item.name) for column, item in zip(columns, declared.fields, strict=True)]
+    return topic.select(row.alias("row"), "partition", "offset").select(*named, f.col(f"row.`{BAD}`").alias(BAD))
 
 
 def _declared(frame: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hosts import answers, bag, write_files
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.errors import InvalidDeclaration, PenstockError, UnknownName
 from penstock.kernel.packing import BAD
 from penstock.language.application import parse_application
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.spark.app import App
-from penstock.runners.spark.sources import read_stream
+from penstock.runners.spark.sources import kafka_rows
 
 pytestmark = pytest.mark.spark
 
@@ -44,59 +41,20 @@ def start(spark: SparkSession, folder: Path, stream: str) -> None:
     App.from_text(f"{stream}; CREATE CQ q AS SELECT * FROM s;").start(folder / "checkpoint", spark=spark)
 
 
-class Topic(DataSource):
-    """What Kafka's format hands over, and the options it was given, as the value of each message."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "kafka"
-
-    def schema(self) -> str:
-        return "value BINARY, partition INT, offset BIGINT"
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        return TopicReader(dict(self.options))
-
-
-class TopicReader(DataSourceStreamReader):
-    def __init__(self, options: dict[str, str]) -> None:
-        given = json.dumps({"id": 1, "it's": ",".join(f"{name}={options[name]}" for name in sorted(options)), "ts": at(1)})
-        self.messages = [given, '{"id": 2, "ts": null}', "no JSON"]
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"next": 0}
-
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"next": len(self.messages)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return [InputPartition((start["next"], end["next"]))]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[bytes, int, int]]:
-        for offset in range(*partition.value):
-            yield self.messages[offset].encode(), 7, offset
-
-
-def test_kafka_gets_its_options_and_gives_values_partitions_and_offsets(spark: SparkSession, tmp_path: Path) -> None:
-    """The connector is no part of Spark; a format of the same name and columns takes its place."""
-    session = spark.newSession()
-    session.dataSource.register(Topic)
+def test_values_of_kafka_become_columns_and_what_is_no_json_is_kept(spark: SparkSession) -> None:
     text = (
         "CREATE STREAM s (id BIGINT, `it's` STRING, ts TIMESTAMP, p INT, o BIGINT, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) "
-        "USING kafka OPTIONS (kafka.bootstrap.servers 'here:1', subscribe 'topic') PARTITIONED BY p POSITION o;"
+        "USING kafka OPTIONS (subscribe 'topic') PARTITIONED BY p POSITION o;"
     )
-    frame = read_stream(session, parse_application(text).streams["s"])
-    query = frame.writeStream.format("memory").queryName("topic").option("checkpointLocation", str(tmp_path)).start()
-    query.processAllAvailable()
-    query.stop()
-    rows = session.sql("SELECT * FROM topic ORDER BY o").toArrow().to_pylist()
-    assert [(row["id"], row["p"], row["o"]) for row in rows] == [(1, 7, 0), (2, 7, 1), (None, 7, 2)]
-    assert rows[0]["it's"] == "kafka.bootstrap.servers=here:1,subscribe=topic"
-    assert [row[BAD] for row in rows] == [None, None, "no JSON"]
-
-
-def at(second: int) -> str:
-    return f"2026-01-01T00:00:{second:02d}Z"
+    values = ['{"id": 1, "it\'s": "text", "ts": "2026-01-01T00:00:01Z"}', '{"id": 2, "ts": null}', "no JSON", '{"id": "two"}']
+    topic = spark.createDataFrame(
+        [(value.encode(), 7, offset) for offset, value in enumerate(values)], "value BINARY, partition INT, offset BIGINT"
+    )
+    stream = parse_application(text).streams["s"]
+    rows = kafka_rows(topic, stream, from_arrow_schema(stream.schema.arrow)).orderBy("o").toArrow().to_pylist()
+    assert [(row["id"], row["it's"], row["p"], row["o"]) for row in rows[:2]] == [(1, "text", 7, 0), (2, None, 7, 1)]
+    assert rows[0]["ts"].isoformat() == "2026-01-01T00:00:01+00:00"
+    assert [row[BAD] for row in rows] == [None, None, *values[2:]]
 
 
 def test_csv_parquet_rate_and_arrival_times_are_read_as_declared(spark: SparkSession, tmp_path: Path) -> None:
