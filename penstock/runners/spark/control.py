@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
 from penstock.runners.spark.exchange import PACKET_SCHEMA, packed_rows
+from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 
 FORMAT = "penstock_control"
@@ -106,5 +107,5 @@ class _Reader(DataSourceStreamReader):
 
 def control_frame(spark: SparkSession, directory: str, shards: int) -> Any:
     """The control stream as packets."""
-    spark.dataSource.register(ControlSource)
+    register_source(spark, ControlSource)
     return spark.readStream.format(FORMAT).option("path", directory).option("shards", str(shards)).load()

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.errors import InvalidOption
+from penstock.runners.spark.registry import register_source
 from penstock.workloads.contracts import Rows
 from penstock.workloads.playback import Playback
 
@@ -107,7 +108,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session."""
-    spark.dataSource.register(Feed)
+    register_source(spark, Feed)
 
 
 def check(options: Mapping[str, str], schema: StructType) -> None:
