@@ -53,9 +53,17 @@ def create_session(
     return builder.getOrCreate()
 
 
+def clone_session(spark: SparkSession) -> SparkSession:
+    """A session that has the other's settings, views, functions and data sources, and keeps changes to itself.
+
+    `newSession` will not do: it can neither use nor register a Python data source that the first session has registered.
+    """
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
 def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
-    own = spark.newSession()
+    own = clone_session(spark)
     for key, value in REQUIRED.items():
         own.conf.set(key, value)
     own.conf.set("spark.sql.shuffle.partitions", str(shards))

@@ -19,7 +19,7 @@ import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat
 from penstock.runners.spark.failures import translated
 from penstock.runners.spark.feed import register
-from penstock.runners.spark.session import SessionMismatch
+from penstock.runners.spark.session import SessionMismatch, clone_session
 from penstock.workloads.playback import Playback
 
 pytestmark = pytest.mark.spark
@@ -32,7 +32,7 @@ MARKED = {**AUCTION, "marks": "constant"}
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Iterator[SparkSession]:
     """A user's session: another time zone than Penstock's own, and a few shards."""
-    own = spark.newSession()
+    own = clone_session(spark)
     own.conf.set("spark.sql.session.timeZone", "America/St_Johns")
     own.conf.set("spark.sql.shuffle.partitions", "3")
     register(own)
@@ -172,7 +172,7 @@ def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spa
     with pytest.raises(InvalidDeclaration, match="no duration"):
         ps.stream(left, disorder="soon")
     assert ps.join(ps.stream(twice, time="seen"), left, on="key", within="1 second").columns[:2] == ["key", "id"]
-    plain = spark.newSession()
+    plain = clone_session(spark)
     plain.conf.set("spark.sql.streaming.stateStore.providerClass", "org.example.Other")
     register(plain)
     with pytest.raises(SessionMismatch, match="needs the RocksDB state store"):
