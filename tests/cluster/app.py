@@ -48,7 +48,9 @@ def whereabouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main(archive: str, checkpoint: str, output: str) -> None:
-    spark = create_session("cluster", "local-cluster[2,1,1024]")
+    # The first compiler is enough for a short life.
+    conf = {f"spark.{part}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for part in ("driver", "executor")}
+    spark = create_session("cluster", "local-cluster[2,1,1024]", conf=conf)
     spark.sparkContext.addPyFile(archive)
     run = App.from_text(application(output)).start(checkpoint, spark=spark, shards=2)
     run.process_all_available()

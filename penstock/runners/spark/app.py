@@ -274,7 +274,7 @@ class Run:
             self.control.append("budget", {"rows": None})
 
     def stop(self) -> None:
-        """Stop after the current micro-batch; stopping twice is fine."""
+        """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""
         if self.budget:
             self.budget.stop()
         if self.query.isActive:
