@@ -12,6 +12,7 @@ from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.runners.spark.shard_ids import shard_ids
+from penstock.runners.spark.workers import settle
 
 #: Rows crossing an exchange: the shard, a packet's header and body, or a shard's report.
 PACKET_SCHEMA = "shard INT, header STRING, body BINARY, report STRING"
@@ -79,6 +80,7 @@ def packing_task(route: Route) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
         if waiting or last is None:
             # A task without rows still sends headers: an idle shard learns that the batch has come.
             yield _packets(waiting or [_no_rows(route)], route, base, sequence, ids, newest)
+        settle()
 
     return run
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import InvalidOption
 from penstock.runners.spark.registry import register_source
+from penstock.runners.spark.workers import settle
 from penstock.workloads.contracts import Rows
 from penstock.workloads.playback import Playback
 
@@ -103,7 +104,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(rows) for rows in self._playback.ranges(start["tick"], end["tick"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._playback.batches(partition.value, self._schema)
+        yield from self._playback.batches(partition.value, self._schema)
+        settle()
 
 
 def register(spark: SparkSession) -> None:

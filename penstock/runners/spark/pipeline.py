@@ -17,6 +17,7 @@ from penstock.lowering.stages import Job, Stage
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.exchange import PACKET_SCHEMA, packed
 from penstock.runners.spark.processor import REPORT, ShardProcessor, StageHost
+from penstock.runners.spark.workers import settle
 
 #: Name of the metrics that Spark's progress carries for every micro-batch.
 OBSERVED = "penstock"
@@ -105,5 +106,6 @@ def _unpacking_task(schema: pa.Schema) -> Callable[..., object]:
                 packet = Packet.decode(header.as_py(), body.as_py())
                 assert packet.batch is not None
                 yield packet.batch.rows.cast(schema)
+        settle()
 
     return run

@@ -22,7 +22,8 @@ from penstock.runners.shard import StepResult, make_kernel, step
 from penstock.runners.spark.exchange import batch_id, packed_rows
 from penstock.runners.spark.quarantine import write_refused
 from penstock.runners.spark.shard_ids import shard_ids
-from penstock.runners.spark.state import ShardStore
+from penstock.runners.spark.state import Segments, ShardStore
+from penstock.runners.spark.workers import settle
 
 #: Column that carries a shard's report beside the answers of a stage with one output.
 REPORT = "_penstock_report"
@@ -57,7 +58,7 @@ class _Live:
 
     version: str
     kernel: Kernel
-    pieces: dict[str, int] = field(default_factory=dict)
+    stored: Segments = field(default_factory=dict)
 
 
 #: Live kernels of this worker process. Correctness never depends on it: see `_Live.version`.
@@ -85,8 +86,8 @@ class ShardProcessor(StatefulProcessor):
         epoch = batch_id()
         self._refuse(result, epoch, shard)
         state = live.kernel.snapshot()
-        version, pieces, written = self._store.save(state, self.host.stage.graph.fingerprint, live.pieces)
-        self._keep(shard, _Live(version, live.kernel, pieces))
+        version, stored, written = self._store.save(state, self.host.stage.graph.fingerprint, live.stored)
+        self._keep(shard, _Live(version, live.kernel, stored))
         report = {
             "shard": shard, "level": self.host.stage.level, "epoch": epoch, "restored": restored, "state_written": written,
             "read_ns": arrived - started, "work_ns": worked - arrived, "save_ns": time.perf_counter_ns() - worked,
@@ -96,6 +97,7 @@ class ShardProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held open between micro-batches."""
+        settle()
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -110,10 +112,9 @@ class ShardProcessor(StatefulProcessor):
             return live, False
         fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards))
         if version:
-            loaded = self._store.load(self.host.stage.graph.fingerprint)
-            assert loaded is not None
-            fresh.kernel.restore(loaded[0])
-            fresh.pieces = loaded[1]
+            # A stale kernel is of no use, but segments it shares with the stored one need not come through the pipe again.
+            state, fresh.stored = self._store.load(self.host.stage.graph.fingerprint, live.stored if live is not None else {})
+            fresh.kernel.restore(state)
         return fresh, bool(version)
 
     def _keep(self, shard: int, live: _Live) -> None:

@@ -5,62 +5,112 @@ Values are kept below a few megabytes: a larger segment is stored in pieces.
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
 
 PIECE_BYTES = 4 << 20
-_SEPARATOR = "#"
+
+# Schemas as objects: a schema as text costs a round trip to the JVM in every task.
+_VERSION = StructType([StructField("version", StringType())])
+_RECORD = StructType([StructField("meta", StringType()), StructField("index", StringType())])
+_KEY = StructType([StructField("id", StringType())])
+_BODY = StructType([StructField("body", BinaryType())])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment as it stands in the store.
+
+    Parameters
+    ----------
+    written
+        Version of the write that stored it: two attempts of a micro-batch may store different rows under one name.
+    """
+
+    written: str
+    pieces: int
+    rows: pa.RecordBatch
+
+
+Segments = Mapping[str, StoredSegment]
 
 
 class ShardStore:
     """State of one shard of one stage. Each call is a round trip to the JVM, so there are few."""
 
     def __init__(self, handle: Any) -> None:
-        self._record = handle.getValueState("record", "version STRING, meta STRING")
-        self._segments = handle.getMapState("segments", "id STRING", "body BINARY")
+        self._version = handle.getValueState("version", _VERSION)
+        self._record = handle.getValueState("record", _RECORD)
+        self._pieces = handle.getMapState("segments", _KEY, _BODY)
 
     def version(self) -> str:
         """Name of what is stored; empty before the first write. A live kernel is valid only if it has this version."""
-        found = self._record.get()
+        found = self._version.get()
         return "" if found is None else str(found[0])
 
-    def load(self, fingerprint: str) -> tuple[State, dict[str, int]] | None:
-        """The state and the number of pieces of each segment; None before the first write."""
-        found = self._record.get()
-        if found is None:
-            return None
-        meta = decode_meta(found[1], fingerprint)
-        pieces: dict[str, dict[int, bytes]] = {}
-        for (key,), (body,) in self._segments.iterator():
-            name, _, number = key.rpartition(_SEPARATOR)
-            pieces.setdefault(name, {})[int(number)] = bytes(body)
-        bodies = {name: b"".join(parts[number] for number in sorted(parts)) for name, parts in pieces.items()}
-        state = State(meta, {name: decode_segment(body) for name, body in bodies.items()})
-        return state, {name: len(parts) for name, parts in pieces.items()}
+    def load(self, fingerprint: str, known: Segments) -> tuple[State, dict[str, StoredSegment]]:
+        """The state, and how it is stored.
 
-    def save(self, state: State, fingerprint: str, stored: Mapping[str, int]) -> tuple[str, dict[str, int], int]:
-        """Write new segments and the record, remove dead segments; returns version, pieces per segment, bytes written."""
-        written = 0
-        pieces: dict[str, int] = {}
+        Parameters
+        ----------
+        known
+            Segments this worker has seen; those that are still stored are not read again.
+        """
+        meta, index = self._record.get()
+        record = decode_meta(meta, fingerprint)
+        written: dict[str, tuple[str, int]] = {name: (text, count) for name, (text, count) in json.loads(index).items()}
+        found = {name: known[name] for name, (text, _) in written.items() if name in known and known[name].written == text}
+        missing = {name: item for name, item in written.items() if name not in found}
+        for name, body in self._bodies(missing, is_all=not found):
+            found[name] = StoredSegment(*missing[name], decode_segment(body))
+        return State(record, {name: found[name].rows for name in written}), found
+
+    def save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
+        """Write new segments and the record, remove dead segments; returns version, what is stored now, bytes written."""
         for name in stored.keys() - state.segments.keys():
-            for number in range(stored[name]):
-                self._segments.removeKey((f"{name}{_SEPARATOR}{number}",))
-        for name, rows in state.segments.items():
-            if name in stored:
-                pieces[name] = stored[name]
-                continue
-            body = encode_segment(rows)
-            written += len(body)
-            starts = range(0, max(len(body), 1), PIECE_BYTES)
-            for number, start in enumerate(starts):
-                self._segments.updateValue((f"{name}{_SEPARATOR}{number}",), (body[start : start + PIECE_BYTES],))
-            pieces[name] = len(starts)
+            for number in range(stored[name].pieces):
+                self._pieces.removeKey(_piece(name, number))
         # Every write has a name of its own: a repeated micro-batch must never take the other attempt's kernel for its own.
         version = uuid.uuid4().hex
+        now: dict[str, StoredSegment] = {}
+        size = 0
+        for name, rows in state.segments.items():
+            if name in stored:
+                now[name] = stored[name]
+                continue
+            body = encode_segment(rows)
+            size += len(body)
+            now[name] = StoredSegment(version, self._write(name, body), rows)
         meta = encode_meta(state.meta, fingerprint)
-        self._record.update((version, meta))
-        return version, pieces, written + len(meta)
+        index = json.dumps({name: (item.written, item.pieces) for name, item in now.items()}, separators=(",", ":"))
+        self._record.update((meta, index))
+        self._version.update((version,))
+        return version, now, size + len(meta) + len(index)
+
+    def _write(self, name: str, body: bytes) -> int:
+        starts = range(0, max(len(body), 1), PIECE_BYTES)
+        for number, start in enumerate(starts):
+            self._pieces.updateValue(_piece(name, number), (body[start : start + PIECE_BYTES],))
+        return len(starts)
+
+    def _bodies(self, missing: Mapping[str, tuple[str, int]], is_all: bool) -> Iterator[tuple[str, bytes]]:
+        """Bytes of the segments: those of a few names are asked for one by one, those of all names read in one go."""
+        if is_all and missing:
+            pieces = {key: bytes(body) for (key,), (body,) in self._pieces.iterator()}
+        for name, (_, count) in missing.items():
+            keys = [_piece(name, number) for number in range(count)]
+            parts = [pieces[key[0]] if is_all else bytes(self._pieces.getValue(key)[0]) for key in keys]
+            yield name, parts[0] if count == 1 else b"".join(parts)
+
+
+def _piece(name: str, number: int) -> tuple[str]:
+    return (f"{name}#{number}",)
