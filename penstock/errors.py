@@ -145,6 +145,10 @@ class UnknownExample(UnknownName):
     code = "apps.unknown-name"
 
 
+class UnknownReproduction(UnknownName):
+    code = "experiments.unknown-name"
+
+
 class InvalidOption(UserError):
     code = "workloads.option"
 
@@ -177,9 +181,17 @@ class NumericOverflow(DataError):
     code = "data.numeric-overflow"
 
 
+class InvalidConfiguration(UserError):
+    code = "operators.configuration"
+
+
 class StateFormat(UserError):
     code = "state.format"
 
 
 class StateUnwritable(CapacityError):
     code = "state.unwritable"
+
+
+class OutOfMemory(CapacityError):
+    code = "capacity.memory"

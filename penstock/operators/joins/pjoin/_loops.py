@@ -1,0 +1,620 @@
+"""Compiled loops of PJoin and XJoin: one item at a time over arrays.
+
+A stored tuple is a row of `slots`. It is in exactly one *home* (portion and side) of its bucket, a doubly linked list, and in
+one chain of its key (memory, or away: disk and purge buffer), ordered by arrival. `keys` has one row per distinct key,
+`book` the clock and the counters. Punctuation counts are `pcounts[side, pid]`.
+
+Logical time: each arrival, flush, purge and disk join is one tick. A tuple is in memory from its ATS until before its DTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile once and keep the result beside the module, without losing the signature."""
+    return cast(Loop, njit(cache=True)(loop))
+
+
+#: Columns of `slots`.
+KID, ROW, ATS, DTS, PID, HOME, NEXT, PREV, KNEXT, KPREV = range(10)
+SLOT_FIELDS = 10
+#: Homes: portion plus side.
+MEMORY, DISK, BUFFER = 0, 2, 4
+HOMES = 6
+FREE_SLOT = -1
+#: Last index of `lists[home, bucket]`.
+HEAD, TAIL, SIZE = range(3)
+#: Columns of `keys`: bucket, closed by side 0 and 1, chains (side, memory or away, head or tail), pending punctuations.
+BUCKET, CLOSED, CHAIN, PENDING = 0, 1, 3, 11
+KEY_FIELDS = 12
+AWAY = 2
+#: Places of `book`.
+CLOCK, FREE, NULLS = 0, 1, 2
+STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 4, 5, 6, 7
+(
+    RESULTS,
+    PROBED,
+    SCANNED,
+    PURGED,
+    ON_THE_FLY,
+    INSERTED,
+    BUFFERED,
+    SPILLED,
+    REREAD,
+    DISK_JOINS,
+    INDEX_TESTS,
+    PURGES,
+    PROPAGATED,
+    SUPPRESSED,
+    ANNOUNCED,
+) = range(FIRST_COUNTER, FIRST_COUNTER + 15)
+BOOK_FIELDS = FIRST_COUNTER + 15
+#: Names of the counters, in the order of their places.
+COUNTERS = (
+    "results",
+    "probe_comparisons",
+    "purge_scanned",
+    "purged",
+    "purged_on_the_fly",
+    "inserts",
+    "buffered",
+    "tuples_spilled",
+    "tuples_reread",
+    "disk_joins",
+    "index_tests",
+    "purges",
+    "propagated",
+    "suppressed",
+    "punctuations_in",
+)
+
+NEVER_LEFT = np.int64(2**63 - 1)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def intern(codes: Any, table: Any, known: Any, number: int, kids: Any, first: Any) -> int:  # pragma: no cover - compiled
+    """Number codes: `kids[i]` is the number of `codes[i]`, `first[k - number]` the row where new number k stands first."""
+    mask = len(table) - 1
+    start = number
+    for i in range(len(codes)):
+        code = codes[i]
+        at = np.int64((np.uint64(code) * _MULTIPLIER) >> np.uint64(20)) & mask
+        while table[at] >= 0 and known[table[at]] != code:
+            at = (at + 1) & mask
+        if table[at] < 0:
+            table[at] = number
+            known[number] = code
+            first[number - start] = i
+            number += 1
+        kids[i] = table[at]
+    return number
+
+
+@compiled
+def fill_table(table: Any, known: Any, number: int) -> None:  # pragma: no cover - compiled
+    mask = len(table) - 1
+    for kid in range(number):
+        at = np.int64((np.uint64(known[kid]) * _MULTIPLIER) >> np.uint64(20)) & mask
+        while table[at] >= 0:
+            at = (at + 1) & mask
+        table[at] = kid
+
+
+@compiled
+def fresh_keys(keys: Any, codes: Any, start: int, stop: int, buckets: int) -> None:  # pragma: no cover - compiled
+    """Give new keys their bucket (multiplicative hash) and empty chains."""
+    for kid in range(start, stop):
+        keys[kid, :] = -1
+        keys[kid, BUCKET] = np.int64(((np.uint64(codes[kid]) * _MULTIPLIER) >> np.uint64(32)) % np.uint64(buckets))
+        keys[kid, CLOSED] = 0
+        keys[kid, CLOSED + 1] = 0
+        keys[kid, PENDING] = 0
+
+
+@compiled
+def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no cover - compiled
+    """Mark keys as closed by a side; returns those that were not, and notes buckets with rows away that are now useless."""
+    victim = 1 - side
+    fresh = np.empty(len(kids), np.int64)
+    count = 0
+    for i in range(len(kids)):
+        kid = kids[i]
+        if keys[kid, CLOSED + side]:
+            continue
+        keys[kid, CLOSED + side] = 1
+        fresh[count] = kid
+        count += 1
+        if keys[kid, CHAIN + 4 * victim + AWAY] >= 0:
+            due[keys[kid, BUCKET]] = 1
+    return fresh[:count]
+
+
+# -- lists and chains -------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _link(slots: Any, lists: Any, keys: Any, s: int, home: int) -> None:  # pragma: no cover - compiled
+    """Put a slot at the end of a home, and into its key's chain by arrival."""
+    kid = slots[s, KID]
+    bucket = keys[kid, BUCKET]
+    tail = lists[home, bucket, TAIL]
+    slots[s, HOME] = home
+    slots[s, NEXT] = -1
+    slots[s, PREV] = tail
+    if tail >= 0:
+        slots[tail, NEXT] = s
+    else:
+        lists[home, bucket, HEAD] = s
+    lists[home, bucket, TAIL] = s
+    lists[home, bucket, SIZE] += 1
+    chain = CHAIN + 4 * (home & 1) + (AWAY if home >= DISK else 0)
+    # Almost always the end: only a lazy purge moves a tuple after one that arrived later.
+    before = keys[kid, chain + 1]
+    while before >= 0 and slots[before, ATS] > slots[s, ATS]:
+        before = slots[before, KPREV]
+    after = keys[kid, chain] if before < 0 else slots[before, KNEXT]
+    slots[s, KPREV] = before
+    slots[s, KNEXT] = after
+    if before >= 0:
+        slots[before, KNEXT] = s
+    else:
+        keys[kid, chain] = s
+    if after >= 0:
+        slots[after, KPREV] = s
+    else:
+        keys[kid, chain + 1] = s
+
+
+@compiled
+def _unlink(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: no cover - compiled
+    home = slots[s, HOME]
+    kid = slots[s, KID]
+    bucket = keys[kid, BUCKET]
+    before, after = slots[s, PREV], slots[s, NEXT]
+    if before >= 0:
+        slots[before, NEXT] = after
+    else:
+        lists[home, bucket, HEAD] = after
+    if after >= 0:
+        slots[after, PREV] = before
+    else:
+        lists[home, bucket, TAIL] = before
+    lists[home, bucket, SIZE] -= 1
+    chain = CHAIN + 4 * (home & 1) + (AWAY if home >= DISK else 0)
+    before, after = slots[s, KPREV], slots[s, KNEXT]
+    if before >= 0:
+        slots[before, KNEXT] = after
+    else:
+        keys[kid, chain] = after
+    if after >= 0:
+        slots[after, KPREV] = before
+    else:
+        keys[kid, chain + 1] = before
+
+
+@compiled
+def _forget(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Really remove a tuple: only now the count of its punctuation goes down."""
+    side = slots[s, HOME] & 1
+    _unlink(slots, lists, keys, s)
+    if slots[s, PID] >= 0:
+        pcounts[side, slots[s, PID]] -= 1
+    else:
+        book[NULLS + side] -= 1
+    book[STORED0 + side] -= 1
+    book[PURGED] += 1
+    slots[s, HOME] = FREE_SLOT
+    slots[s, NEXT] = book[FREE]
+    book[FREE] = s
+
+
+@compiled
+def free_slots(slots: Any, book: Any, start: int) -> None:  # pragma: no cover - compiled
+    """Chain the slots from `start` on into the free list, lowest first."""
+    for s in range(len(slots) - 1, start - 1, -1):
+        slots[s, HOME] = FREE_SLOT
+        slots[s, NEXT] = book[FREE]
+        book[FREE] = s
+
+
+@compiled
+def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> int:  # pragma: no cover - compiled
+    s = book[FREE]
+    book[FREE] = slots[s, NEXT]
+    slots[s, KID] = kid
+    slots[s, ROW] = row
+    slots[s, ATS] = ats
+    slots[s, DTS] = NEVER_LEFT
+    slots[s, PID] = -1
+    return int(s)
+
+
+@compiled
+def place_tuples(slots: Any, lists: Any, keys: Any, book: Any, kids: Any, rows: Any, ats: Any, dts: Any, homes: Any) -> None:
+    """Put stored tuples back where they were; in the order in which they got there."""
+    for i in range(len(kids)):  # pragma: no cover - compiled
+        s = _take_slot(slots, book, kids[i], rows[i], ats[i])
+        slots[s, DTS] = dts[i]
+        _link(slots, lists, keys, s, homes[i])
+        side = homes[i] & 1
+        book[STORED0 + side] += 1
+        book[NULLS + side] += 1
+        if homes[i] < DISK:
+            book[IN_MEMORY] += 1
+
+
+# -- memory join ------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _grown(array: Any, capacity: int) -> Any:  # pragma: no cover - compiled
+    larger = np.empty(capacity, np.int64)
+    larger[: len(array)] = array
+    return larger
+
+
+@compiled
+def join_tuples(
+    slots: Any,
+    lists: Any,
+    keys: Any,
+    book: Any,
+    due: Any,
+    arrived: Any,
+    side: int,
+    kids: Any,
+    rows: Any,
+    ts: Any,
+    trusted: Any,
+    start: int,
+    limit: int,
+    scans: bool,
+    history: Any,
+) -> Any:  # pragma: no cover - compiled
+    """Probe, then store or purge on the fly, tuple after tuple; stops early when memory is full.
+
+    Returns where it stopped, and the pairs: rows of the other side and the numbers of the tuples that found them.
+    `arrived[bucket]` keeps the least time of tuples whose partners may be on disk.
+    """
+    other = 1 - side
+    capacity = max(2 * (len(kids) - start), 1024)
+    found = np.empty(capacity, np.int64)
+    probes = np.empty(capacity, np.int64)
+    count = 0
+    stop = len(kids)
+    for i in range(start, len(kids)):
+        kid = kids[i]
+        bucket = keys[kid, BUCKET]
+        book[CLOCK] += 1
+        before = count
+        s = lists[MEMORY + other, bucket, HEAD] if scans else keys[kid, CHAIN + 4 * other]
+        link = NEXT if scans else KNEXT
+        while s >= 0:
+            book[PROBED] += 1
+            if slots[s, KID] == kid:
+                if count == capacity:
+                    capacity *= 2
+                    found = _grown(found, capacity)
+                    probes = _grown(probes, capacity)
+                found[count] = slots[s, ROW]
+                probes[count] = i
+                count += 1
+            s = slots[s, link]
+        book[RESULTS] += count - before
+        on_disk = lists[DISK + other, bucket, SIZE] > 0
+        if on_disk:
+            arrived[bucket] = min(arrived[bucket], ts[i])
+        is_full = False
+        if keys[kid, CLOSED + other] or trusted[i]:
+            if on_disk or (trusted[i] and lists[BUFFER + other, bucket, SIZE] > 0):
+                s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
+                slots[s, DTS] = book[CLOCK]
+                _link(slots, lists, keys, s, BUFFER + side)
+                book[STORED0 + side] += 1
+                book[NULLS + side] += 1
+                book[BUFFERED] += 1
+                due[bucket] = 1
+                arrived[bucket] = min(arrived[bucket], ts[i])
+            else:
+                book[ON_THE_FLY] += 1
+        else:
+            s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
+            _link(slots, lists, keys, s, MEMORY + side)
+            book[STORED0 + side] += 1
+            book[NULLS + side] += 1
+            book[IN_MEMORY] += 1
+            book[INSERTED] += 1
+            is_full = book[IN_MEMORY] >= limit
+        if len(history):
+            history[i, :] = book[STORED0:]
+        if is_full:
+            stop = i + 1
+            break
+    return stop, found[:count], probes[:count]
+
+
+# -- purge and relocation ---------------------------------------------------------------------------------------------
+
+
+@compiled
+def _purge_one(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Remove a useless tuple, or keep it aside while the partner bucket has rows on disk."""
+    side = slots[s, HOME] & 1
+    bucket = keys[slots[s, KID], BUCKET]
+    book[IN_MEMORY] -= 1
+    if lists[DISK + 1 - side, bucket, SIZE] > 0:
+        _unlink(slots, lists, keys, s)
+        slots[s, DTS] = book[CLOCK]
+        _link(slots, lists, keys, s, BUFFER + side)
+        book[BUFFERED] += 1
+        due[bucket] = 1
+    else:
+        _forget(slots, lists, keys, pcounts, book, s)
+
+
+@compiled
+def purge_scan(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int) -> None:  # pragma: no cover
+    """Walk the whole memory of a side and remove what the other side has closed."""
+    book[CLOCK] += 1
+    for bucket in range(lists.shape[1]):
+        s = lists[MEMORY + side, bucket, HEAD]
+        while s >= 0:
+            after = slots[s, NEXT]
+            book[SCANNED] += 1
+            if keys[slots[s, KID], CLOSED + 1 - side]:
+                _purge_one(slots, lists, keys, pcounts, book, due, s)
+            s = after
+
+
+@compiled
+def purge_keys(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int, kids: Any) -> None:
+    """Remove what is in memory of the given closed keys."""
+    book[CLOCK] += 1  # pragma: no cover - compiled
+    for i in range(len(kids)):
+        s = keys[kids[i], CHAIN + 4 * side]
+        while s >= 0:
+            after = slots[s, KNEXT]
+            book[SCANNED] += 1
+            _purge_one(slots, lists, keys, pcounts, book, due, s)
+            s = after
+
+
+@compiled
+def flush(slots: Any, lists: Any, keys: Any, book: Any, due: Any, side: int, bucket: int) -> Any:  # pragma: no cover - compiled
+    """Move the memory portion of a bucket to its disk portion; returns the slots."""
+    book[CLOCK] += 1
+    moved = np.empty(lists[MEMORY + side, bucket, SIZE], np.int64)
+    s = lists[MEMORY + side, bucket, HEAD]
+    for i in range(len(moved)):
+        moved[i] = s
+        s = slots[s, NEXT]
+    for i in range(len(moved)):
+        s = moved[i]
+        _unlink(slots, lists, keys, s)
+        slots[s, DTS] = book[CLOCK]
+        _link(slots, lists, keys, s, DISK + side)
+        if keys[slots[s, KID], CLOSED + 1 - side]:
+            due[bucket] = 1
+    book[IN_MEMORY] -= len(moved)
+    book[SPILLED] += len(moved)
+    return moved
+
+
+# -- disk joins -------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _met_in_memory(slots: Any, a: int, b: int) -> bool:  # pragma: no cover - compiled
+    """Whether the later of two tuples arrived while the earlier was in memory."""
+    if slots[a, ATS] < slots[b, ATS]:
+        return bool(slots[b, ATS] < slots[a, DTS])
+    return bool(slots[a, ATS] < slots[b, DTS])
+
+
+@compiled
+def _was_probed(probes: Any, away: Any, met: Any) -> bool:  # pragma: no cover - compiled
+    """Whether an earlier probe used the first tuple from disk while the second was in memory."""
+    for i in range(len(probes)):  # noqa: SIM110 - generators cannot be compiled
+        if away[DTS] <= probes[i, 0] and met[ATS] <= probes[i, 1] and probes[i, 1] <= met[DTS]:
+            return True
+    return False
+
+
+@compiled
+def _gathered(slots: Any, lists: Any, first: int, side: int, bucket: int) -> Any:  # pragma: no cover - compiled
+    """Slots of a side from the given portion on, by arrival."""
+    total = 0
+    for portion in range(first, HOMES, 2):
+        total += lists[portion + side, bucket, SIZE]
+    members = np.empty(total, np.int64)
+    times = np.empty(total, np.int64)
+    count = 0
+    for portion in range(first, HOMES, 2):
+        s = lists[portion + side, bucket, HEAD]
+        while s >= 0:
+            members[count] = s
+            times[count] = slots[s, ATS]
+            count += 1
+            s = slots[s, NEXT]
+    return members[np.argsort(times)]
+
+
+@compiled
+def complete_bucket(
+    slots: Any, lists: Any, keys: Any, book: Any, bucket: int, full: int, probes0: Any, probes1: Any
+) -> Any:  # pragma: no cover - compiled
+    """All pairs of a bucket not produced before; `full` is the time of its last completion.
+
+    Two tuples that had both arrived by then are done; chains are ordered by arrival, so a walk from the end stops there.
+    """
+    book[CLOCK] += 1
+    book[DISK_JOINS] += 1
+    book[REREAD] += lists[DISK, bucket, SIZE] + lists[DISK + 1, bucket, SIZE]
+    capacity, count = 256, 0
+    left = np.empty(capacity, np.int64)
+    right = np.empty(capacity, np.int64)
+    members = _gathered(slots, lists, MEMORY, 0, bucket)
+    for i in range(len(members)):
+        a = members[i]
+        for kind in range(0, 2 * AWAY, AWAY):
+            b = keys[slots[a, KID], CHAIN + 4 + kind + 1]
+            while b >= 0:
+                if slots[a, ATS] <= full and slots[b, ATS] <= full:
+                    break
+                done = _met_in_memory(slots, a, b) or _was_probed(probes0, slots[a], slots[b])
+                if not done and not _was_probed(probes1, slots[b], slots[a]):
+                    if count == capacity:
+                        capacity *= 2
+                        left = _grown(left, capacity)
+                        right = _grown(right, capacity)
+                    left[count] = slots[a, ROW]
+                    right[count] = slots[b, ROW]
+                    count += 1
+                b = slots[b, KPREV]
+    book[RESULTS] += count
+    return left[:count], right[:count]
+
+
+@compiled
+def settle_bucket(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, bucket: int) -> None:  # pragma: no cover - compiled
+    """After a completion: empty the purge buffer, and remove what is on disk and useless."""
+    for side in range(2):
+        s = lists[BUFFER + side, bucket, HEAD]
+        while s >= 0:
+            after = slots[s, NEXT]
+            _forget(slots, lists, keys, pcounts, book, s)
+            s = after
+        s = lists[DISK + side, bucket, HEAD]
+        while s >= 0:
+            after = slots[s, NEXT]
+            if keys[slots[s, KID], CLOSED + 1 - side]:
+                _forget(slots, lists, keys, pcounts, book, s)
+            s = after
+
+
+@compiled
+def probe_away(
+    slots: Any, lists: Any, keys: Any, book: Any, side: int, bucket: int, full: int, probes: Any, others: Any
+) -> Any:  # pragma: no cover - compiled
+    """Stage 2: what is away probes the partner's memory. Returns rows of this and of the other side, and the newest DTS used.
+
+    The purge buffer takes part besides the disk portion: otherwise the history, which only knows when a tuple left memory,
+    would claim pairs of buffered tuples that no probe has seen.
+    """
+    book[CLOCK] += 1
+    book[DISK_JOINS] += 1
+    book[REREAD] += lists[DISK + side, bucket, SIZE]
+    capacity, count, newest = 256, 0, np.int64(-1)
+    mine = np.empty(capacity, np.int64)
+    theirs = np.empty(capacity, np.int64)
+    members = _gathered(slots, lists, DISK, side, bucket)
+    for i in range(len(members)):
+        a = members[i]
+        newest = max(newest, slots[a, DTS])
+        b = keys[slots[a, KID], CHAIN + 4 * (1 - side) + 1]
+        while b >= 0:
+            if slots[a, ATS] <= full and slots[b, ATS] <= full:
+                break
+            done = _met_in_memory(slots, a, b) or _was_probed(probes, slots[a], slots[b])
+            if not done and not _was_probed(others, slots[b], slots[a]):
+                if count == capacity:
+                    capacity *= 2
+                    mine = _grown(mine, capacity)
+                    theirs = _grown(theirs, capacity)
+                mine[count] = slots[a, ROW]
+                theirs[count] = slots[b, ROW]
+                count += 1
+            b = slots[b, KPREV]
+    book[RESULTS] += count
+    return mine[:count], theirs[:count], newest
+
+
+# -- punctuation index ------------------------------------------------------------------------------------------------
+
+
+@compiled
+def index_keys(slots: Any, keys: Any, pcounts: Any, book: Any, side: int, kids: Any, pids: Any) -> None:  # pragma: no cover
+    """Charge the tuples of each key that have no punctuation yet, wherever they are, to the key's punctuation."""
+    for i in range(len(kids)):
+        for kind in range(0, 2 * AWAY, AWAY):
+            s = keys[kids[i], CHAIN + 4 * side + kind]
+            while s >= 0:
+                if slots[s, PID] < 0:
+                    slots[s, PID] = pids[i]
+                    pcounts[side, pids[i]] += 1
+                    book[NULLS + side] -= 1
+                s = slots[s, KNEXT]
+
+
+@compiled
+def index_slots(slots: Any, pcounts: Any, book: Any, side: int, chosen: Any, pid: int) -> None:  # pragma: no cover - compiled
+    """Charge chosen tuples to one punctuation."""
+    for i in range(len(chosen)):
+        slots[chosen[i], PID] = pid
+    pcounts[side, pid] += len(chosen)
+    book[NULLS + side] -= len(chosen)
+
+
+@compiled
+def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compiled
+    """Stored tuples of a side without punctuation."""
+    found = np.empty(len(slots), np.int64)
+    count = 0
+    for s in range(len(slots)):
+        if slots[s, HOME] >= 0 and slots[s, HOME] & 1 == side and slots[s, PID] < 0:
+            found[count] = s
+            count += 1
+    return found[:count]
+
+
+@compiled
+def live_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compiled
+    """All stored tuples of a side."""
+    found = np.empty(len(slots), np.int64)
+    count = 0
+    for s in range(len(slots)):
+        if slots[s, HOME] >= 0 and slots[s, HOME] & 1 == side:
+            found[count] = s
+            count += 1
+    return found[:count]
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def split_by_segment(starts: Any, rows: Any) -> Any:  # pragma: no cover - compiled
+    """Order of rows by the segment they are in (starts ascend), stable, and where each segment's part begins."""
+    count = len(starts)
+    bounds = np.zeros(count + 1, np.int64)
+    where = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        low, high = 0, count
+        while high - low > 1:
+            mid = (low + high) >> 1
+            if starts[mid] <= rows[i]:
+                low = mid
+            else:
+                high = mid
+        where[i] = low
+        bounds[low + 1] += 1
+    for k in range(count):
+        bounds[k + 1] += bounds[k]
+    order = np.empty(len(rows), np.int64)
+    place = bounds[:-1].copy()
+    for i in range(len(rows)):
+        order[place[where[i]]] = i
+        place[where[i]] += 1
+    return order, bounds
