@@ -150,6 +150,36 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtremeRow:
+    """The row whose order is least or greatest: a struct of its value and of one or more columns of order.
+
+    Columns of order compare one after the other, NULL below everything; rows where the first is NULL do not count. The
+    value decides between equal rows, so that the choice depends on the rows alone.
+
+    Examples
+    --------
+    >>> offers = pa.StructArray.from_arrays([pa.array(["a", "b", "c"]), pa.array([5, 9, 9])], names=["bidder", "price"])
+    >>> best = ExtremeRow(offers.type, greatest=True)
+    >>> best.partial(offers, np.zeros(3, np.int64), 1).to_pylist()
+    [{'bidder': 'c', 'price': 9}]
+    """
+
+    type: pa.StructType
+    greatest: bool
+
+    def partial(self, values: pa.Array, codes: Int64s, groups: int) -> pa.Array:
+        value, *order = (canonical(column) for column in values.flatten())
+        ranks = np.stack([rank for column in (*order, value) for rank in _ranks(column)], axis=1)
+        best = np.full(groups, -1, np.int64)
+        _find_least_row(owned(codes), owned(~ranks if self.greatest else ranks), owned(validity(order[0])), best)
+        chosen = pa.array(best, mask=best < 0)
+        return pa.StructArray.from_arrays([column.take(chosen) for column in (value, *order)], fields=list(self.type))
+
+    def merge(self, partials: pa.Array, codes: Int64s, groups: int) -> pa.Array:
+        return self.partial(partials, codes, groups)
+
+
+@dataclass(frozen=True, slots=True)
 class DistinctValues:
     """The set of values of each group, as a list; what is computed over it comes at the end."""
 
@@ -200,7 +230,12 @@ class _OverDistinct:
 
 
 def aggregate_for(function: str, values: pa.DataType, distinct: bool = False) -> Aggregate:
-    """The aggregate of an SQL name over values of a type; `count(*)` counts any column without NULL."""
+    """The aggregate of an SQL name over values of a type.
+
+    `count(*)` counts any column without NULL; `max_by` and `min_by` take a struct of the value and its order.
+    """
+    if function in ("max_by", "min_by"):
+        return Aggregate(ExtremeRow(values, function == "max_by"), _first_field)
     if distinct and function not in ("min", "max"):
         return Aggregate(DistinctValues(values), _OverDistinct(aggregate_for(function, values)))
     if function == "count":
@@ -236,6 +271,16 @@ def greatest_of(values: Int64s, codes: Int64s, groups: int) -> Int64s:
 
 def _unchanged(partials: pa.Array) -> pa.Array:
     return partials
+
+
+def _first_field(partials: pa.Array) -> pa.Array:
+    return partials.flatten()[0]
+
+
+def _ranks(column: pa.Array) -> list[Int64s]:
+    """Integers that order the column, NULL first."""
+    codes, valid = order_codes(column)
+    return [valid.astype(np.int64), np.where(valid, codes, 0)] if column.null_count else [codes]
 
 
 def _integer_sums(partials: pa.Array) -> pa.Array:
@@ -416,6 +461,22 @@ def _find_least(codes: Any, order: Any, valid: Any, best: Any) -> None:  # pragm
             known = best[codes[i]]
             if known < 0 or order[i] < order[known]:
                 best[codes[i]] = i
+
+
+@njit(cache=True)
+def _find_least_row(codes: Any, ranks: Any, valid: Any, best: Any) -> None:  # pragma: no cover - compiled
+    for i in range(len(codes)):
+        if not valid[i]:
+            continue
+        known = best[codes[i]]
+        if known < 0:
+            best[codes[i]] = i
+            continue
+        for j in range(ranks.shape[1]):
+            if ranks[i, j] != ranks[known, j]:
+                if ranks[i, j] < ranks[known, j]:
+                    best[codes[i]] = i
+                break
 
 
 @njit(cache=True)

@@ -22,7 +22,11 @@ AGGREGATES: dict[str, tuple[str, ...]] = {
     "stddev_pop": (),
     "var_samp": ("variance",),
     "var_pop": (),
+    "max_by": (),
+    "min_by": (),
 }
+#: Aggregates that take the value of one row: the one whose order is greatest or least.
+CHOOSING = ("max_by", "min_by")
 _CANONICAL = {name: function for function, others in AGGREGATES.items() for name in (function, *others)}
 
 
@@ -40,18 +44,25 @@ class AggregateCall:
         Whether equal values count once (`count` only).
     name
         The column that holds the result; by default what `default_name` gives.
+    order
+        For `CHOOSING`: what decides, the first column before the second. Rows where the first is NULL do not count, the
+        argument itself may be NULL. Of equal rows the greatest argument is taken (`min_by`: the least), so that the
+        result depends on the rows alone.
 
     Examples
     --------
     >>> from penstock.expressions.nodes import Column
     >>> AggregateCall("mean", Column("price")).name
     'avg(price)'
+    >>> AggregateCall("max_by", Column("bidder"), order=(Column("price"),)).name
+    'max_by(bidder, price)'
     """
 
     function: str
     argument: Expr | None = None
     distinct: bool = False
     name: str = ""
+    order: tuple[Expr, ...] = ()
 
     def __post_init__(self) -> None:
         function = _CANONICAL.get(self.function.lower())
@@ -62,8 +73,15 @@ class AggregateCall:
             raise InvalidPlan(f"the aggregate '{function}' needs an argument")
         if self.distinct and function != "count":
             raise InvalidPlan(f"DISTINCT is known in count only, not in '{function}'", self._place())
+        if bool(self.order) != (function in CHOOSING):
+            raise InvalidPlan(f"'{function}' takes {'a value and what orders it' if function in CHOOSING else 'one argument'}")
         if not self.name:
-            object.__setattr__(self, "name", default_name(function, self.argument, self.distinct))
+            object.__setattr__(self, "name", str(self))
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]:
+        """Every expression that is computed per row."""
+        return () if self.argument is None else (self.argument, *self.order)
 
     def _place(self) -> str | None:
         place = place_of(self.argument) if self.argument else None
@@ -71,23 +89,26 @@ class AggregateCall:
 
     def computes_same_as(self, other: AggregateCall) -> bool:
         """Whether both give the same value for every group, under whatever name."""
-        mine = (self.function, self.argument, self.distinct)
-        return mine == (other.function, other.argument, other.distinct)
+        mine = (self.function, self.argument, self.distinct, self.order)
+        return mine == (other.function, other.argument, other.distinct, other.order)
 
     def __str__(self) -> str:
-        return default_name(self.function, self.argument, self.distinct)
+        return default_name(self.function, self.argument, self.distinct, self.order)
 
 
-def default_name(function: str, argument: Expr | None, distinct: bool = False) -> str:
-    """How Spark would name the column: `count(*)`, `sum(price)`, `count(DISTINCT bidder)`."""
+def default_name(function: str, argument: Expr | None, distinct: bool = False, order: tuple[Expr, ...] = ()) -> str:
+    """How Spark would name the column: `count(*)`, `sum(price)`, `count(DISTINCT bidder)`, `max_by(bidder, price)`."""
     inner = "*" if argument is None else str(argument)
+    if order:
+        columns = ", ".join(map(str, order))
+        inner += f", struct({columns})" if len(order) > 1 else f", {columns}"
     return f"{function}({'DISTINCT ' if distinct else ''}{inner})"
 
 
 def result_type(call: AggregateCall, schema: Schema) -> pa.DataType:
     """The type of the aggregate over rows of `schema`.
 
-    Sums of integers are bigint, sums of floats, averages and deviations double, extremes what they are taken of.
+    Sums of integers are bigint, sums of floats, averages and deviations double, extremes and chosen values what they are taken of.
     """
     kind = NULL if call.argument is None else type_of(call.argument, schema)
     if call.function == "count":
@@ -95,6 +116,11 @@ def result_type(call: AggregateCall, schema: Schema) -> pa.DataType:
     if call.function in ("min", "max"):
         if kind not in TYPE_NAMES:
             raise _mistake(call, kind, "values that can be compared")
+        return kind
+    if call.function in CHOOSING:
+        for part in call.order:
+            if type_of(part, schema) not in TYPE_NAMES:
+                raise _mistake(call, type_of(part, schema), "an order of values that can be compared")
         return kind
     if kind not in NUMBERS and kind != NULL:
         raise _mistake(call, kind, "numbers")

@@ -20,7 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import Place, SyntaxMistake, suggestion
-from penstock.expressions.aggregates import AGGREGATES, AggregateCall, default_name
+from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
 from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, number
 from penstock.expressions.nodes import FUNCTIONS, Call, Column, Expr, Literal
 from penstock.expressions.typing import DATE, NUMBERS
@@ -175,6 +175,8 @@ class _Reading:
             function, arguments = node.name.lower(), node.expressions
         if function is None:
             return None
+        if function in CHOOSING:
+            return self._choosing(function, node, inner)
         argument = arguments[0] if len(arguments) == 1 else None
         distinct = isinstance(argument, exp.Distinct)
         if argument is None or (distinct and len(argument.expressions) != 1):
@@ -192,11 +194,25 @@ class _Reading:
         counts_rows = function == "count" and not distinct and is_constant
         return AggregateCall(function, None if counts_rows else operand, distinct)
 
+    def _choosing(self, function: str, node: exp.Expr, inner: _Reading) -> AggregateCall:
+        """`max_by(value, order)`; the order may be `struct(first, second, …)`."""
+        order = node.args.get("expression")
+        if order is None or node.args.get("count") or isinstance(node.this, exp.Distinct | exp.Star):
+            raise SyntaxMistake(f"'{function}' takes a value and what orders it; write {function}(bidder, price)", self.where(node))
+        parts = order.expressions if isinstance(order, exp.Struct) else [order]
+        # sqlglot names the fields of a struct; names mean nothing in an order.
+        parts = [part.expression if isinstance(part, exp.PropertyEQ) else part for part in parts]
+        return AggregateCall(function, inner.expr(node.this), order=tuple(inner.expr(part) for part in parts))
+
     def _filtered(self, node: exp.Filter) -> AggregateCall | None:
         call = self.aggregate(node.this)
         if call is None:
             return None
         condition = _Reading(self.source, "\n".join(self.lines)).expr(node.expression.this)
+        if call.order:
+            # A row without order does not count.
+            order = (self.only_where(condition, call.order[0]), *call.order[1:])
+            return replace(call, order=order, name=default_name(call.function, call.argument, order=order))
         argument = self.only_where(condition, call.argument or Literal(1, pa.int32()))
         return replace(call, argument=argument, name=default_name(call.function, argument, call.distinct))
 

@@ -62,6 +62,8 @@ AGGREGATE_NODES: dict[type[exp.Expr], str] = {
     exp.StddevPop: "stddev_pop",
     exp.Variance: "var_samp",
     exp.VariancePop: "var_pop",
+    exp.ArgMax: "max_by",
+    exp.ArgMin: "min_by",
 }
 TYPE_SYNONYMS = {"text": "string", "timestamptz": "timestamp", "timestampltz": "timestamp"}
 TRIMS = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}

@@ -181,6 +181,8 @@ def aggregate(call: AggregateCall, rows: Sequence[Row]) -> Any:
     """One aggregate over some rows."""
     if not isinstance(call.argument, Column):
         return len(rows)
+    if call.order:
+        return _chosen(call, rows)
     values = [row.values[call.argument.name] for row in rows]
     values = [value for value in values if value is not None]
     if call.distinct:
@@ -188,6 +190,16 @@ def aggregate(call: AggregateCall, rows: Sequence[Row]) -> Any:
     if call.function == "count":
         return len(values)
     return comparable(_FUNCTIONS[call.function](values)) if values else None
+
+
+def _chosen(call: AggregateCall, rows: Sequence[Row]) -> Any:
+    """The argument of the row whose order is greatest (`max_by`) or least; NULL is below everything."""
+    assert isinstance(call.argument, Column)
+    names = [part.name for part in call.order if isinstance(part, Column)]
+    tuples = [[row.values[name] for name in (*names, call.argument.name)] for row in rows if row.values[names[0]] is not None]
+    best = max if call.function == "max_by" else min
+    found = best(tuples, key=lambda values: [(value is not None, _in_order(value)) for value in values], default=[None])
+    return comparable(found[-1])
 
 
 def _total(values: list[Any]) -> Any:

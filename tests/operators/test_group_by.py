@@ -35,6 +35,8 @@ AGGREGATES = [
     AggregateCall("avg", Column("i"), False, "avg_i"),
     AggregateCall("stddev", Column("v"), False, "dev_v"),
     AggregateCall("count", Column("v"), True, "distinct_v"),
+    AggregateCall("max_by", Column("s"), False, "last_s", (Column("i"), Column("v"))),
+    AggregateCall("min_by", Column("i"), False, "first_i", (Column("s"),)),
 ]
 
 

@@ -17,12 +17,10 @@ from penstock.columnar.aggregate import Accumulator, Aggregate, aggregate_for, g
 from penstock.columnar.codes import Codes, canonical, group_codes, integer_codes
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.evaluate import Compiled, compile
+from penstock.expressions.nodes import Expr
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-
-#: Argument number of `count(*)`, which has none.
-_NO_ARGUMENT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Layout:
         self.keys, self.reuse = tuple(keys), reuse
         self._positions = [schema.index(key) for key in keys]
         self._arguments: list[Compiled] = []
-        self._accumulators: list[tuple[Accumulator, int]] = []
+        #: Each with the places of its arguments: none for `count(*)`, several for `max_by`.
+        self._accumulators: list[tuple[Accumulator, tuple[int, ...]]] = []
         self._readers = [self._plan(call, schema) for call in aggregates]
         self._names = {schema.fields[at].name: f"k{i}" for i, at in enumerate(self._positions)}
         key_fields = [pa.field(f"k{i}", _plain(schema.fields[at].type)) for i, at in enumerate(self._positions)]
@@ -67,19 +66,19 @@ class Layout:
 
     def _plan(self, call: AggregateCall, schema: Schema) -> tuple[int, Aggregate, pa.DataType]:
         """Number of the accumulator that serves the call; equal ones are shared."""
-        argument, kind = _NO_ARGUMENT, pa.int64()
-        if call.argument is not None:
-            compiled = compile(call.argument, schema)
-            kind = _plain(compiled.type)
-            known = [item.expr for item in self._arguments]
-            if call.argument not in known:
-                self._arguments.append(compiled)
-            argument = known.index(call.argument) if call.argument in known else len(known)
-        aggregate = aggregate_for(call.function, kind, call.distinct)
-        wanted = (aggregate.accumulator, argument)
+        places = tuple(self._place(item, schema) for item in call.inputs)
+        kinds = [_plain(self._arguments[at].type) for at in places]
+        aggregate = aggregate_for(call.function, _together(kinds), call.distinct)
+        wanted = (aggregate.accumulator, places)
         if wanted not in self._accumulators:
             self._accumulators.append(wanted)
         return self._accumulators.index(wanted), aggregate, result_type(call, schema)
+
+    def _place(self, argument: Expr, schema: Schema) -> int:
+        known = [item.expr for item in self._arguments]
+        if argument not in known:
+            self._arguments.append(compile(argument, schema))
+        return known.index(argument) if argument in known else len(known)
 
     def prepared(self, batch: Batch) -> Batch:
         """Key and argument columns of a batch."""
@@ -105,7 +104,7 @@ class Layout:
     ) -> pa.RecordBatch:
         codes, representative, number = found
         nothing = pa.array(ts)
-        cells = [item.partial(nothing if at == _NO_ARGUMENT else arguments[at], codes, number) for item, at in self._accumulators]
+        cells = [item.partial(_input(arguments, places, nothing), codes, number) for item, places in self._accumulators]
         chosen = pa.array(representative)
         kept = [key.take(chosen) for key in keys]
         return self._rows(first[representative], last[representative], greatest_of(ts, codes, number), kept, cells)
@@ -137,11 +136,11 @@ class Layout:
         by_window = integer_codes(windows)
         codes, representative, number = integer_codes(by_window.codes * by_key.number + by_key.codes)
         partials: list[pa.Array] = []
-        for place, (item, at) in enumerate(self._accumulators):
+        for place, (item, places) in enumerate(self._accumulators):
             if self.reuse:
                 partials.append(item.merge(cells[place], codes, number))
             else:
-                partials.append(item.partial(rows.column(2) if at == _NO_ARGUMENT else cells[at], codes, number))
+                partials.append(item.partial(_input(cells, places, rows.column(2)), codes, number))
         values = [_cast(aggregate.read(partials[at]), kind) for at, aggregate, kind in self._readers]
         kept = [key.take(pa.array(representative)) for key in keys]
         ts = greatest_of(int64s(rows.column(2)), codes, number)
@@ -174,6 +173,20 @@ class Layout:
 def _panes(first: Int64s, last: Int64s) -> pa.Array:
     """One number for each pair: both never fall with position, so different pairs have different sums."""
     return pa.array(first + last)
+
+
+def _together(kinds: list[pa.DataType]) -> pa.DataType:
+    """The type of what an accumulator is given; `count(*)` is given any column without NULL."""
+    if len(kinds) > 1:
+        return pa.struct([(f"v{at}", kind) for at, kind in enumerate(kinds)])
+    return kinds[0] if kinds else pa.int64()
+
+
+def _input(columns: list[pa.Array], places: tuple[int, ...], nothing: pa.Array) -> pa.Array:
+    """The columns at some places as one."""
+    if len(places) > 1:
+        return pa.StructArray.from_arrays([columns[at] for at in places], names=[f"v{at}" for at in range(len(places))])
+    return columns[places[0]] if places else nothing
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

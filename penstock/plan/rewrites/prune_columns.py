@@ -121,7 +121,7 @@ def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
 def _of_grouping(node: GroupBy) -> set[str]:
     schema = node.input.schema
     partitions = node.window.partition_by if isinstance(node.window, Framed) else ()
-    arguments = [reads(call.argument, schema) for call in node.aggregates if call.argument is not None]
+    arguments = [reads(item, schema) for call in node.aggregates for item in call.inputs]
     return {schema[name].name for name in (*node.keys, *partitions)}.union(*arguments)
 
 
