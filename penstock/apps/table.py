@@ -35,7 +35,10 @@ class Example:
 
 EXAMPLES: Mapping[str, Example] = {
     example.name: example
-    for example in (Example("auction", "bids for items that open and close: joins and groups bounded by punctuations"),)
+    for example in (
+        Example("auction", "bids for items that open and close: joins and groups bounded by punctuations"),
+        Example("nexmark", "six queries of the Nexmark suite: joins that are unbounded elsewhere keep open auctions only"),
+    )
 }
 
 

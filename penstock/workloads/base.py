@@ -30,11 +30,19 @@ class StreamShape:
     key, timestamp
         Columns that hold the key (for null keys) and the event time.
     ticks
-        Ticks of the clock per row.
+        Ticks of the clock per row; per `rows` rows if these are several.
     clock
         Streams with the same clock have the same arrival times.
     has_marks
         Whether the stream knows when values are finished.
+    rows, first
+        Of every `ticks` ticks so many in a row bring a row each, from tick `first` on.
+
+    Examples
+    --------
+    >>> bids = StreamShape(Schema.of(price=pa.int64()), "price", "ts", clock="nexmark", ticks=50, rows=46, first=4)
+    >>> bids.tick_of(np.array([0, 45, 46])).tolist(), bids.rows_before(50)
+    ([4, 49, 54], 46)
     """
 
     schema: Schema
@@ -43,6 +51,19 @@ class StreamShape:
     clock: str
     ticks: int = 1
     has_marks: bool = False
+    rows: int = 1
+    first: int = 0
+
+    def tick_of(self, index: Int64s) -> Int64s:
+        """The tick that brings each row."""
+        if self.rows == 1:
+            return index * self.ticks + self.first
+        return index // self.rows * self.ticks + self.first + index % self.rows
+
+    def rows_before(self, tick: int) -> int:
+        """How many rows come before a tick."""
+        cycles, rest = divmod(tick, self.ticks)
+        return cycles * self.rows + min(max(rest - self.first, 0), self.rows)
 
 
 class ColumnarWorkload(ABC):
@@ -92,10 +113,10 @@ class ColumnarWorkload(ABC):
         return Schema((*shape.schema.fields, *added), f"{self.name}.{stream}")
 
     def rows_at(self, stream: str, ticks: int) -> int:
-        return -(-ticks // self.shape(stream).ticks)
+        return self.shape(stream).rows_before(ticks)
 
     def ticks_of(self, stream: str, rows: int) -> int:
-        return rows * self.shape(stream).ticks
+        return int(self.shape(stream).tick_of(np.array(rows)))
 
     def ticks_due(self, stream: str, elapsed_us: int, options: Options) -> int:
         return options.arrivals(self.shape(stream).clock).due(elapsed_us)
@@ -105,7 +126,8 @@ class ColumnarWorkload(ABC):
 
     def realised_rate(self, stream: str, start: int, stop: int, options: Options) -> float:
         shape = self.shape(stream)
-        return options.arrivals(shape.clock).realised_rate(start * shape.ticks, stop * shape.ticks) / shape.ticks
+        ticks = (self.ticks_of(stream, row) for row in (start, stop))
+        return options.arrivals(shape.clock).realised_rate(*ticks) * shape.rows / shape.ticks
 
     def generate(self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options) -> pa.RecordBatch:
         shape, schema = self.shape(stream), self.schema(stream, options)
@@ -144,7 +166,7 @@ class ColumnarWorkload(ABC):
         return result
 
     def _arrival_times(self, shape: StreamShape, index: Int64s, options: Options) -> Int64s:
-        return options.arrivals(shape.clock).at(index * shape.ticks)
+        return options.arrivals(shape.clock).at(shape.tick_of(index))
 
     def _event_times(self, shape: StreamShape, index: Int64s, options: Options) -> Int64s:
         arrivals = self._arrival_times(shape, index, options)

@@ -84,7 +84,7 @@ def test_rows_due_agree_with_event_times_and_with_the_rate(workload: ColumnarWor
     rows = workload.generate(stream, 0, 1, 0, due + 1, options)
     times = int64s(rows.column(workload.shape(stream).timestamp)) - START_US
     assert times[due - 1] <= 7_654_321 < times[due]
-    expected = workload.default_rate / workload.shape(stream).ticks
+    expected = workload.default_rate * workload.shape(stream).rows / workload.shape(stream).ticks
     assert workload.realised_rate(stream, 0, 100_000, options) == pytest.approx(expected, rel=1e-6)
     assert workload.rows_at(stream, workload.ticks_of(stream, 17)) == 17
 
