@@ -1,0 +1,368 @@
+"""How much memory a join needs: rows come at a rate and stay for a while, so rate × mean stay are there at a time.
+
+Before a run rates are those of the declarations and a row is taken to stay for its window. While a query runs, the
+counters of its joins (`JoinWatch`) say how fast rows come and how long values stay open; `JoinStatistics` follows them.
+
+References
+----------
+[ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, sections 6.5 and 32.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import inf, isfinite
+
+import pyarrow as pa
+
+from penstock.errors import OutOfMemory
+from penstock.metadata.statistics import Ewma, WatchedInput
+from penstock.model.schema import Schema
+from penstock.model.windows import Framed, Sliding
+from penstock.plan.analysis.holdings import BoundedBy, Holding, label
+from penstock.plan.analysis.knowledge import Knowledge
+from penstock.plan.nodes.relational import WindowJoin, has_clock_time
+
+#: Bytes of event time and position beside the columns of a stored row.
+_SYSTEM_BYTES = 16
+#: Assumed for values of no fixed width: a short text and its offset.
+_TEXT_BYTES = 24
+#: Share of open rows older than any closed value from which on closing is not to be relied on.
+_OVERDUE_SHARE = 0.05
+
+
+class Basis(StrEnum):
+    """What an estimate rests on."""
+
+    #: Rows leave by their window; values may be closed earlier, but nothing is measured of that yet.
+    WINDOW = "window"
+    #: Lives of values were measured.
+    MEASURED = "measured"
+    #: Only punctuations let rows go, and nothing is measured of them yet.
+    CLOSING = "closing"
+    #: The rate is not declared.
+    NO_RATE = "no rate"
+    #: No window, and nothing closes values.
+    UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True, slots=True)
+class InputEstimate:
+    """Memory of one input of a join.
+
+    Parameters
+    ----------
+    rate
+        Rows per unit of event time; None: not known.
+    stay
+        Mean time a row stays; infinite: for ever; None: not known.
+    bytes_per_row
+        Of a stored row.
+    is_possibly_unsafe
+        Without a window, and values stay open for longer than those that were closed (or none was closed yet): the state
+        may grow without end.
+    """
+
+    name: str
+    rate: float | None
+    stay: float | None
+    bytes_per_row: float
+    basis: Basis
+    is_possibly_unsafe: bool = False
+
+    @property
+    def rows(self) -> float | None:
+        """Rows in state at a time, on average; infinite: without end."""
+        if self.stay is not None and not isfinite(self.stay):
+            return inf
+        return None if self.rate is None or self.stay is None else self.rate * self.stay
+
+    @property
+    def num_bytes(self) -> float | None:
+        return None if self.rows is None else self.rows * self.bytes_per_row
+
+    def __str__(self) -> str:
+        unsafe = ", possibly unsafe" if self.is_possibly_unsafe else ""
+        if self.rows is None:
+            missing = "the rate is not declared" if self.rate is None else "known once values have been closed"
+            return f"memory of {self.name}: {missing}{unsafe}"
+        if not isfinite(self.rows):
+            return f"memory of {self.name}: unbounded"
+        size = bytes_text(self.rows * self.bytes_per_row)
+        return f"memory of {self.name}: about {self.rows:,.0f} rows, {size} ({self.basis}){unsafe}"
+
+
+def bytes_text(size: float) -> str:
+    """A size for people.
+
+    Examples
+    --------
+    >>> bytes_text(999), bytes_text(1_536_000)
+    ('999 B', '1.5 MB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size:,.0f} B"
+
+
+def bytes_per_row(schema: Schema) -> float:
+    """Size of a stored row by its types; texts are taken to be short.
+
+    Examples
+    --------
+    >>> bytes_per_row(Schema.of(item=pa.int64(), price=pa.float64()))
+    32.0
+    """
+    return _SYSTEM_BYTES + sum(_width(item.type) for item in schema)
+
+
+def _width(kind: pa.DataType) -> float:
+    try:
+        return float(kind.bit_width) / 8
+    except ValueError:
+        return _TEXT_BYTES
+
+
+# -- before a run -----------------------------------------------------------------------------------------------------
+
+
+def watched_inputs(node: WindowJoin) -> tuple[WatchedInput, ...]:
+    """What a shard must know to record lives of values at the inputs of a join."""
+    return tuple(WatchedInput(tuple(keys), _length(window)) for keys, window in zip(node.keys, node.windows, strict=True))
+
+
+def _length(window: object) -> int | None:
+    if isinstance(window, Sliding):
+        return window.size
+    return window.size if isinstance(window, Framed) and window.move_start else None
+
+
+def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> tuple[InputEstimate, ...]:
+    """What declarations say about the memory of each input of a join."""
+    second = 1e6 if has_clock_time(node) else 1.0
+    return tuple(
+        _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second)
+        for port, (part, keys, known, holding) in enumerate(zip(node.parts, node.keys, inputs, holdings, strict=True))
+    )
+
+
+def _stay(node: WindowJoin, port: int, inputs: Sequence[Knowledge]) -> float | None:
+    """How long a row stays by its window alone; event time of the others may be behind."""
+    length = _length(node.windows[port])
+    behind = max(known.lag for other, known in enumerate(inputs) if other != port)
+    return None if length is None else float(length + behind)
+
+
+def _declared(name: str, known: Knowledge, holding: Holding, width: float, stay: float | None, second: float) -> InputEstimate:
+    rate = None if known.rate is None else known.rate / second
+    if not holding.is_bounded:
+        return InputEstimate(name, rate, inf, width, Basis.UNBOUNDED)
+    if holding.by is BoundedBy.WINDOW and stay is not None:
+        return InputEstimate(name, rate, stay, width, Basis.NO_RATE if rate is None else Basis.WINDOW)
+    unsafe = holding.by in (BoundedBy.PUNCTUATION, BoundedBy.CONSTRAINT) and stay is None
+    return InputEstimate(name, rate, None, width, Basis.CLOSING if rate is not None else Basis.NO_RATE, unsafe)
+
+
+# -- while it runs ----------------------------------------------------------------------------------------------------
+
+
+class JoinStatistics:
+    """Follows the counters of one join, micro-batch by micro-batch, over all shards.
+
+    Parameters
+    ----------
+    inputs
+        The join's inputs, as `watched_inputs` gives them.
+    half_life
+        Micro-batches after which an observed rate counts half.
+
+    Examples
+    --------
+    >>> seen = JoinStatistics([WatchedInput(("k",), 15), WatchedInput(("k",), 15)])
+    >>> for clock in (10, 20):
+    ...     counters = {"shards": 1, "state_rows": 9000}
+    ...     for port in (0, 1):
+    ...         counters |= {f"rows.{port}": 500 * clock, f"clock.{port}": clock, f"closings.{port}": 0}
+    ...         counters |= {f"stay.{port}": 0, f"stay_rows.{port}": 0, f"open_rows.{port}": 0, f"overdue_rows.{port}": 0}
+    ...     seen.update(counters)
+    >>> [estimate.rows for estimate in seen.estimates(("a", "b"), (32.0, 32.0))]
+    [7500.0, 7500.0]
+    """
+
+    def __init__(self, inputs: Sequence[WatchedInput], half_life: float = 30.0) -> None:
+        self.inputs = tuple(inputs)
+        self._rows = [Ewma(half_life) for _ in self.inputs]
+        self._closings = [Ewma(half_life) for _ in self.inputs]
+        self._time = [Ewma(half_life) for _ in self.inputs]
+        self._last: dict[str, float] = {}
+        self._stays: list[float | None] = [None for _ in self.inputs]
+        self._overdue = [False for _ in self.inputs]
+        self.state_rows = 0
+
+    def update(self, counters: Mapping[str, int]) -> None:
+        """Take in the report of one micro-batch: counters of one join, summed over shards."""
+        shards = max(counters.get("shards", 1), 1)
+        for port in range(len(self.inputs)):
+            self._rate(port, counters, shards)
+            self._stay_of(port, counters)
+        self.state_rows = counters.get("state_rows", 0)
+        self._last = {name: float(value) for name, value in counters.items()}
+
+    def _rate(self, port: int, counters: Mapping[str, int], shards: int) -> None:
+        names = (f"rows.{port}", f"closings.{port}", f"clock.{port}")
+        if not all(name in self._last for name in names):
+            return
+        rows, closings, clock = (counters[name] - self._last[name] for name in names)
+        if rows < 0 or clock < 0:
+            return  # a shard was restored and counts anew
+        self._rows[port].update(rows)
+        self._closings[port].update(closings)
+        self._time[port].update(clock / shards)
+
+    def _stay_of(self, port: int, counters: Mapping[str, int]) -> None:
+        rows = counters.get(f"stay_rows.{port}", 0)
+        self._stays[port] = counters[f"stay.{port}"] / rows if rows else None
+        waiting, overdue = counters.get(f"open_rows.{port}", 0), counters.get(f"overdue_rows.{port}", 0)
+        self._overdue[port] = overdue > _OVERDUE_SHARE * (waiting + rows)
+
+    def rate(self, port: int) -> float | None:
+        """Rows per unit of event time, over all shards; None before two reports."""
+        time = self._time[port].value
+        return self._rows[port].value / time if time > 0 else None
+
+    def punctuation_rate(self, port: int) -> float | None:
+        """Punctuations per unit of event time, over all shards."""
+        time = self._time[port].value
+        return self._closings[port].value / time if time > 0 else None
+
+    def estimates(self, names: Sequence[str], widths: Sequence[float]) -> tuple[InputEstimate, ...]:
+        """Memory of each input, from what was seen so far."""
+        return tuple(self._estimate(port, name, widths[port]) for port, name in enumerate(names))
+
+    def _estimate(self, port: int, name: str, width: float) -> InputEstimate:
+        window, stay, rate = self.inputs[port].window, self._stays[port], self.rate(port)
+        has_closings = any(self._closings[other].value > 0 for other in range(len(self.inputs)) if other != port)
+        if window is None and stay is None and not has_closings:
+            return InputEstimate(name, rate, inf, width, Basis.UNBOUNDED)
+        if stay is not None:
+            return InputEstimate(name, rate, stay, width, Basis.MEASURED, window is None and self._overdue[port])
+        # Nothing was closed yet: a row stays for its window.
+        stays = None if window is None else float(window)
+        return InputEstimate(name, rate, stays, width, Basis.CLOSING if window is None else Basis.WINDOW, window is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An estimate of a join's state beside what was measured."""
+
+    operator: str
+    estimated_rows: float
+    measured_rows: float
+
+    @property
+    def error(self) -> float:
+        """Deviation of the estimate, as a share of what was measured."""
+        return abs(self.estimated_rows - self.measured_rows) / max(self.measured_rows, 1.0)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}: about {self.estimated_rows:,.0f} rows estimated, {self.measured_rows:,.0f} measured "
+            f"({self.error:.0%} off)"
+        )
+
+
+def compare(operator: str, estimates: Sequence[InputEstimate], measured_rows: float) -> Comparison | None:
+    """An estimate beside measured state, usually a mean over micro-batches; None where nothing was estimated.
+
+    Examples
+    --------
+    >>> print(compare("WindowJoin1", [InputEstimate("a", 500, 0.5, 32, Basis.MEASURED)], 240))
+    WindowJoin1: about 250 rows estimated, 240 measured (4% off)
+    """
+    rows = [estimate.rows for estimate in estimates]
+    if any(found is None or not isfinite(found) for found in rows):
+        return None
+    return Comparison(operator, sum(found for found in rows if found is not None), measured_rows)
+
+
+class Retuning:
+    """The estimate in force for one join: kept while it fits, replaced when it was wrong for some time.
+
+    Parameters
+    ----------
+    tolerance
+        Deviation from the measured state that is put up with.
+    patience
+        Micro-batches in a row it must be exceeded in.
+    trust
+        Weight of the measured state when a new estimate is made; the rest is the analytic one.
+
+    Examples
+    --------
+    >>> tuning = Retuning([InputEstimate("a", 10, 10, 32, Basis.WINDOW)])
+    >>> fresh = [InputEstimate("a", 10, 4, 32, Basis.MEASURED)]
+    >>> [tuning.observe(60, fresh) for _ in range(3)], tuning.rows
+    ([False, False, True], 50.0)
+    """
+
+    def __init__(self, estimates: Sequence[InputEstimate], tolerance: float = 0.2, patience: int = 3, trust: float = 0.5) -> None:
+        self.estimates = tuple(estimates)
+        self.tolerance, self.patience, self.trust = tolerance, patience, trust
+        self._wrong = 0
+
+    @property
+    def rows(self) -> float | None:
+        """Rows of all inputs by the estimate in force."""
+        found = [estimate.rows for estimate in self.estimates]
+        return None if None in found else sum(rows for rows in found if rows is not None)
+
+    def observe(self, measured_rows: float, fresh: Sequence[InputEstimate]) -> bool:
+        """Compare with the state of one micro-batch; whether the estimate was replaced."""
+        rows = self.rows
+        is_off = rows is None or abs(rows - measured_rows) > self.tolerance * max(measured_rows, 1.0)
+        self._wrong = self._wrong + 1 if is_off else 0
+        if self._wrong < self.patience:
+            return False
+        self.estimates, self._wrong = self._blended(measured_rows, fresh), 0
+        return True
+
+    def _blended(self, measured_rows: float, fresh: Sequence[InputEstimate]) -> tuple[InputEstimate, ...]:
+        """Stays between the analytic ones and those the measured state implies, in the same proportion for all inputs."""
+        total = sum(estimate.rows or 0.0 for estimate in fresh)
+        if not 0 < total < inf:
+            return tuple(fresh)
+        factor = 1 - self.trust + self.trust * measured_rows / total
+        return tuple(replace(estimate, stay=None if estimate.stay is None else estimate.stay * factor) for estimate in fresh)
+
+
+def allocate(budget_bytes: float, wanted_bytes: Mapping[str, float], floor_bytes: float = 1e6) -> dict[str, float]:
+    """Share memory among operators in proportion to what they need; none gets less than the floor.
+
+    Raises
+    ------
+    OutOfMemory
+        When not even the floors fit.
+
+    Examples
+    --------
+    >>> allocate(100.0, {"join": 300.0, "group": 100.0, "tiny": 0.0}, floor_bytes=10.0)
+    {'join': 67.5, 'group': 22.5, 'tiny': 10.0}
+    """
+    if floor_bytes * len(wanted_bytes) > budget_bytes:
+        raise OutOfMemory(
+            f"{bytes_text(budget_bytes)} for {len(wanted_bytes)} operators leave none of them {bytes_text(floor_bytes)}; "
+            "give more memory, or run fewer queries"
+        )
+    floored: set[str] = set()
+    while True:
+        rest = budget_bytes - floor_bytes * len(floored)
+        total = sum(size for name, size in wanted_bytes.items() if name not in floored)
+        free = [name for name in wanted_bytes if name not in floored]
+        shares = {name: rest * wanted_bytes[name] / total if total else rest / max(len(free), 1) for name in free}
+        below = {name for name, share in shares.items() if share < floor_bytes}
+        if not below:
+            return {name: shares.get(name, floor_bytes) for name in wanted_bytes}
+        floored |= below
