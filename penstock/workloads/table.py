@@ -10,10 +10,13 @@ from penstock.workloads.base import ColumnarWorkload
 from penstock.workloads.keyed import Keyed
 from penstock.workloads.nexmark import Nexmark
 from penstock.workloads.pairs import Pairs
+from penstock.workloads.punctuated import Punctuated
 from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
-WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {kind.name: kind for kind in (Auction, Pairs, Keyed, Nexmark, Telecom, Traffic)}
+WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {
+    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Nexmark, Telecom, Traffic)
+}
 
 
 def workload_named(name: str) -> type[ColumnarWorkload]:
