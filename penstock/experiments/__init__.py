@@ -1,0 +1,1 @@
+"""Published experiments, run again on the operators of this project: claims, numbers, figures."""

@@ -1,0 +1,218 @@
+"""What an experiment is: a set-up that is run, a figure, and claims that held or did not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.model.batch import Int64s
+
+Floats = npt.NDArray[np.float64]
+Number = float | int | list[float] | list[int]
+
+Style = Literal["lines", "steps", "bars", "markers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much work a reproduction does.
+
+    Parameters
+    ----------
+    seeds
+        Independent streams that are averaged where chance matters.
+    is_quick
+        Shorter streams, fewer seeds and one timing: for a first look and for tests.
+    """
+
+    seeds: int = 8
+    is_quick: bool = False
+
+    @property
+    def repetitions(self) -> int:
+        """Timings of which the median counts."""
+        return 1 if self.is_quick else 5
+
+    def seconds(self, full: float) -> float:
+        """Length of the streams."""
+        return full / 4 if self.is_quick else full
+
+    def seed_numbers(self, most: int | None = None) -> range:
+        """The seeds of the streams, at most so many."""
+        wanted = min(self.seeds, 2) if self.is_quick else self.seeds
+        return range(1, 1 + (wanted if most is None else min(wanted, most)))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement and what became of it.
+
+    Parameters
+    ----------
+    id
+        The experiment and, where it makes several claims, a letter.
+    text
+        What is claimed.
+    expected
+        What must be measured for it to hold.
+    measured
+        What was measured, in words.
+    held
+        Whether it did.
+    numbers
+        The measured values.
+    """
+
+    id: str
+    text: str
+    expected: str
+    measured: str
+    held: bool
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "text": self.text,
+            "expected": self.expected,
+            "measured": self.measured,
+            "held": self.held,
+            "numbers": {name: _plain(value) for name, value in self.numbers.items()},
+        }
+
+
+def _plain(value: Number) -> Any:
+    """Six digits are more than chance leaves, and keep files that are compared free of rounding noise."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    number = float(f"{float(value):.6g}")
+    return int(number) if number.is_integer() else number
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line, a flight of steps or a row of bars in a figure."""
+
+    label: str
+    x: Sequence[float] | Floats | Int64s
+    y: Sequence[float] | Floats | Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One diagram.
+
+    Parameters
+    ----------
+    x_label, y_label
+        With units.
+    series
+        What is drawn, in the order of the legend.
+    style
+        How. Bars have categories: the texts in `ticks`, at 0, 1, 2, …
+    log_y
+        Whether the vertical axis is logarithmic.
+    title
+        Above the diagram, where a figure has several.
+    """
+
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    style: Style = "lines"
+    ticks: tuple[str, ...] = ()
+    log_y: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure as data: drawn by `figures`, compared by tests."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an experiment has shown."""
+
+    claims: tuple[Claim, ...]
+    drawing: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A set-up with its claims.
+
+    Parameters
+    ----------
+    id
+        Such as `E-PJ-1`.
+    title
+        What is compared.
+    source
+        The figure it repeats.
+    setup
+        The streams and the operators.
+    run
+        Runs it.
+    """
+
+    id: str
+    title: str
+    source: str
+    setup: str
+    run: Callable[[Settings], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The experiments of one operator.
+
+    Parameters
+    ----------
+    name
+        As on the command line.
+    reference
+        Key in docs/references.bib.
+    """
+
+    name: str
+    title: str
+    reference: str
+    experiments: tuple[Experiment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A claim before it is tested, from `expected.json`.
+
+    Parameters
+    ----------
+    reference
+        Values of an independent simulation of the same set-up with another generator of random numbers: for orientation,
+        never part of a test.
+    """
+
+    text: str
+    expected: str
+    reference: Mapping[str, Number]
+
+    def judged(self, id: str, held: bool, measured: str, **numbers: Number) -> Claim:
+        """The claim with what was measured."""
+        return Claim(id, self.text, self.expected, measured, held, numbers)
+
+
+@cache
+def statements(folder: Path) -> Mapping[str, Statement]:
+    """The claims of a folder's `expected.json`, by id."""
+    coded = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    return {id: Statement(item["claim"], item["expected"], item.get("reference", {})) for id, item in coded.items()}

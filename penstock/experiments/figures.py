@@ -1,0 +1,161 @@
+"""Draw figures: one style, legible in print and for the colour-blind, as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from penstock.experiments.contracts import Drawing, Panel
+
+#: Okabe and Ito: told apart with every kind of colour vision, and ordered from dark to light for print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), "-")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "//", "..", "xx", "--", "\\\\", "++")
+
+_SETTINGS: Any = {
+    "font.size": 10.0,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "hatch.linewidth": 0.6,
+    "svg.fonttype": "none",
+    # Names inside an SVG are otherwise random, and files that are compared would always differ.
+    "svg.hashsalt": "penstock",
+}
+
+_PANEL_INCHES = (4.8, 3.3)
+
+
+@contextmanager
+def _canvas(panels: int) -> Iterator[tuple[Any, list[Any]]]:
+    """A figure and its axes; matplotlib is imported here because it takes a while and most commands draw nothing."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(panels, 2)
+    rows = -(-panels // columns)
+    with rc_context(dict(_SETTINGS)):
+        size = (_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.3)
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+        for unused in axes[panels:]:
+            unused.set_visible(False)
+        yield figure, axes[:panels]
+
+
+def draw(drawing: Drawing, stem: Path) -> tuple[Path, Path]:
+    """Write `stem`.png and `stem`.svg; equal drawings give equal files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from penstock.experiments.contracts import Series
+    >>> line = Panel("time (s)", "tuples in state", (Series("PJoin-1", [0, 1, 2], [0, 5, 5]),))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in draw(Drawing("State", (line,)), Path(folder) / "state")]
+    ['state.png', 'state.svg']
+    """
+    with _canvas(len(drawing.panels)) as (figure, axes):
+        for axis, panel in zip(axes, drawing.panels, strict=True):
+            _draw_panel(axis, panel)
+        figure.suptitle(drawing.title, fontsize=11.5, fontweight="bold")
+        png, svg = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
+        figure.savefig(png, dpi=110, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    return png, svg
+
+
+def _draw_panel(axis: Any, panel: Panel) -> None:
+    {"lines": _lines, "steps": _steps, "bars": _bars, "markers": _markers}[panel.style](axis, panel)
+    axis.set_xlabel(panel.x_label)
+    axis.set_ylabel(panel.y_label)
+    if panel.title:
+        axis.set_title(panel.title)
+    if panel.log_y:
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)
+    _readable_thousands(axis, panel.log_y)
+    if len(panel.series) > 1:
+        _legend(axis, panel)
+
+
+def _legend(axis: Any, panel: Panel) -> None:
+    # Bars leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
+    if panel.style == "bars":
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0 if not panel.title else 1.08), ncols=len(panel.series))
+    else:
+        axis.legend(loc="best")
+
+
+def _readable_thousands(axis: Any, is_log: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    if is_log:
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    elif (top := axis.get_ylim()[1]) >= 10_000:
+        unit, name = (1e6, " M") if top >= 3e6 else (1e3, " k")
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}{name if value else ''}"))
+
+
+def _lines(axis: Any, panel: Panel) -> None:
+    for series, colour, dash in zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False):
+        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash)
+    axis.margins(x=0.01)
+
+
+def _steps(axis: Any, panel: Panel) -> None:
+    for series, colour, dash in zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False):
+        axis.step(series.x, series.y, where="post", label=series.label, color=colour, linestyle=dash)
+    axis.margins(x=0.01)
+
+
+def _markers(axis: Any, panel: Panel) -> None:
+    for series, colour, dash, marker in zip(panel.series, cycle(COLOURS), cycle(DASHES), cycle(MARKERS), strict=False):
+        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, marker=marker)
+    if panel.ticks:
+        axis.set_xticks(range(len(panel.ticks)), panel.ticks)
+
+
+def _bars(axis: Any, panel: Panel) -> None:
+    width = 0.8 / len(panel.series)
+    for at, (series, colour, hatch) in enumerate(zip(panel.series, cycle(COLOURS), cycle(HATCHES), strict=False)):
+        places = np.asarray(series.x, np.float64) + (at - (len(panel.series) - 1) / 2) * width
+        bars = axis.bar(places, series.y, width * 0.92, label=series.label, color=colour, hatch=hatch, edgecolor="white")
+        axis.bar_label(bars, [_short(value) for value in series.y], fontsize=7.5, padding=1)
+    axis.set_xticks(range(len(panel.ticks)), panel.ticks)
+    axis.grid(visible=False, axis="x")
+
+
+def _short(value: float) -> str:
+    """A number as it stands above a bar.
+
+    Examples
+    --------
+    >>> [_short(value) for value in (0.0, 0.38, 2.71, 365.4, 39371.0, 5.94e6)]
+    ['0', '0.38', '2.7', '365', '39 k', '5.9 M']
+    """
+    if value >= 1e6:
+        return f"{value / 1e6:.1f} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.0f} k"
+    if value >= 100 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
