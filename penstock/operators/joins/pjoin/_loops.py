@@ -273,7 +273,7 @@ def join_tuples(
     book: Any,
     due: Any,
     arrived: Any,
-    side: int,
+    sides: Any,
     kids: Any,
     rows: Any,
     ts: Any,
@@ -285,33 +285,32 @@ def join_tuples(
 ) -> Any:  # pragma: no cover - compiled
     """Probe, then store or purge on the fly, tuple after tuple; stops early when memory is full.
 
-    Returns where it stopped, and the pairs: rows of the other side and the numbers of the tuples that found them.
-    `arrived[bucket]` keeps the least time of tuples whose partners may be on disk.
+    Returns where it stopped, and the pairs as rows of side 0 and of side 1. `arrived[bucket]` keeps the least time of
+    tuples whose partners may be on disk.
     """
-    other = 1 - side
     capacity = max(2 * (len(kids) - start), 1024)
-    found = np.empty(capacity, np.int64)
-    probes = np.empty(capacity, np.int64)
+    pairs = (np.empty(capacity, np.int64), np.empty(capacity, np.int64))
     count = 0
     stop = len(kids)
     for i in range(start, len(kids)):
-        kid = kids[i]
+        kid, side = kids[i], sides[i]
+        other = 1 - side
         bucket = keys[kid, BUCKET]
         book[CLOCK] += 1
-        before = count
+        before, compared = count, 0
         s = lists[MEMORY + other, bucket, HEAD] if scans else keys[kid, CHAIN + 4 * other]
         link = NEXT if scans else KNEXT
         while s >= 0:
-            book[PROBED] += 1
+            compared += 1
             if slots[s, KID] == kid:
                 if count == capacity:
                     capacity *= 2
-                    found = _grown(found, capacity)
-                    probes = _grown(probes, capacity)
-                found[count] = slots[s, ROW]
-                probes[count] = i
+                    pairs = (_grown(pairs[0], capacity), _grown(pairs[1], capacity))
+                pairs[side][count] = rows[i]
+                pairs[other][count] = slots[s, ROW]
                 count += 1
             s = slots[s, link]
+        book[PROBED] += compared
         book[RESULTS] += count - before
         on_disk = lists[DISK + other, bucket, SIZE] > 0
         if on_disk:
@@ -342,7 +341,7 @@ def join_tuples(
         if is_full:
             stop = i + 1
             break
-    return stop, found[:count], probes[:count]
+    return stop, pairs[0][:count], pairs[1][:count]
 
 
 # -- purge and relocation ---------------------------------------------------------------------------------------------
@@ -545,9 +544,16 @@ def probe_away(
 
 
 @compiled
-def index_keys(slots: Any, keys: Any, pcounts: Any, book: Any, side: int, kids: Any, pids: Any) -> None:  # pragma: no cover
-    """Charge the tuples of each key that have no punctuation yet, wherever they are, to the key's punctuation."""
+def index_keys(
+    slots: Any, keys: Any, pcounts: Any, book: Any, side: int, kids: Any, pids: Any, scans: bool
+) -> None:  # pragma: no cover - compiled
+    """Charge the tuples of each key that have no punctuation yet, wherever they are, to the key's punctuation.
+
+    A scan would test every tuple without punctuation; that many tests are counted then.
+    """
     for i in range(len(kids)):
+        if scans:
+            book[INDEX_TESTS] += book[NULLS + side]
         for kind in range(0, 2 * AWAY, AWAY):
             s = keys[kids[i], CHAIN + 4 * side + kind]
             while s >= 0:
@@ -555,6 +561,8 @@ def index_keys(slots: Any, keys: Any, pcounts: Any, book: Any, side: int, kids: 
                     slots[s, PID] = pids[i]
                     pcounts[side, pids[i]] += 1
                     book[NULLS + side] -= 1
+                    if not scans:
+                        book[INDEX_TESTS] += 1
                 s = slots[s, KNEXT]
 
 
@@ -577,6 +585,32 @@ def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compile
             found[count] = s
             count += 1
     return found[:count]
+
+
+@compiled
+def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any) -> None:  # pragma: no cover - compiled
+    """Remove everything that is stored."""
+    for s in range(len(slots)):
+        if slots[s, HOME] >= 0:
+            _forget(slots, lists, keys, pcounts, book, s)
+    book[IN_MEMORY] = 0
+
+
+@compiled
+def fresh_by_bucket(slots: Any, keys: Any, joined: Any) -> Any:  # pragma: no cover - compiled
+    """Per side and bucket: tuples that left memory, and tuples that arrived and did not, since the bucket's last disk join."""
+    fresh = np.zeros((2, len(joined), 2), np.int64)
+    for s in range(len(slots)):
+        home = slots[s, HOME]
+        if home < 0:
+            continue
+        bucket = keys[slots[s, KID], BUCKET]
+        if home >= DISK:
+            if slots[s, DTS] > joined[bucket]:
+                fresh[home & 1, bucket, 0] += 1
+        elif slots[s, ATS] > joined[bucket]:
+            fresh[home & 1, bucket, 1] += 1
+    return fresh
 
 
 @compiled

@@ -90,6 +90,8 @@ class Trace:
         The item after which each of them left.
     announced_ts
         The time of that item.
+    announced_after
+        How many results had come out before.
     """
 
     samples: Int64s
@@ -101,6 +103,7 @@ class Trace:
     announced: Int64s
     announced_item: Int64s
     announced_ts: Int64s
+    announced_after: Int64s
 
     @property
     def work(self) -> Int64s:

@@ -1,0 +1,260 @@
+"""State of PJoin and XJoin as arrays: buckets with memory and disk portion, purge buffer, logical clock, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.model.batch import Int64s
+from penstock.model.elements import FOREVER
+from penstock.model.masks import Mask
+from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin.keys import KeyTable
+
+_NO_PROBES = np.empty((0, 2), np.int64)
+NO_HISTORY = np.empty((0, _loops.BOOK_FIELDS - _loops.STORED0), np.int64)
+
+
+class Core:
+    """Tuples by side, bucket and portion; they have a key number, a row, times, and a punctuation that counts them.
+
+    The steps are published ones; when they run is the engine's business. A row is any number that means something to the
+    caller: an address of a stored row, or the number of an item.
+
+    References
+    ----------
+    [urhan2000] Urhan, Franklin. XJoin. IEEE Data Engineering Bulletin 2000.
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, chapter 4.
+    """
+
+    def __init__(self, kinds: Sequence[pa.DataType], buckets: int) -> None:
+        self.keys = KeyTable(kinds, buckets)
+        self.slots: Int64s = np.empty((0, _loops.SLOT_FIELDS), np.int64)
+        self.lists: Int64s = np.full((_loops.HOMES, buckets, 3), -1, np.int64)
+        self.lists[:, :, _loops.SIZE] = 0
+        self.book: Int64s = np.zeros(_loops.BOOK_FIELDS, np.int64)
+        self.book[_loops.FREE] = -1
+        self.counts: Int64s = np.zeros((2, 64), np.int64)
+        #: Buckets with useless tuples on disk or in a purge buffer, which a disk join would free.
+        self.due: Int64s = np.zeros(buckets, np.int64)
+        #: Least time of tuples whose partners may be on disk; left-over results of a bucket are not older.
+        self.arrived: Int64s = np.full(buckets, FOREVER, np.int64)
+        #: Logical time of the last completion, and of the last disk join of any kind.
+        self.completed: Int64s = np.full(buckets, -1, np.int64)
+        self.joined: Int64s = np.full(buckets, -1, np.int64)
+        #: Probe history of partial disk joins: (newest DTS used, time) per side and bucket.
+        self.probes: dict[tuple[int, int], Int64s] = {}
+
+    # -- levels -------------------------------------------------------------------------------------------------------
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Tuples of each side, wherever they are."""
+        return int(self.book[_loops.STORED0]), int(self.book[_loops.STORED1])
+
+    @property
+    def in_memory(self) -> int:
+        return int(self.book[_loops.IN_MEMORY])
+
+    def sizes(self, portion: int) -> Int64s:
+        """Tuples per side and bucket in one portion."""
+        return self.lists[portion : portion + 2, :, _loops.SIZE]
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return dict(zip(_loops.COUNTERS, self.book[_loops.FIRST_COUNTER :].tolist(), strict=True))
+
+    def add(self, counter: int, amount: int = 1) -> None:
+        self.book[counter] += amount
+
+    # -- room ---------------------------------------------------------------------------------------------------------
+
+    def reserve(self, tuples: int) -> None:
+        """Make sure that so many more tuples can be stored."""
+        needed = sum(self.stored) + tuples
+        if needed > len(self.slots):
+            start = len(self.slots)
+            more = np.empty((max(needed, 2 * start, 256) - start, _loops.SLOT_FIELDS), np.int64)
+            self.slots = np.concatenate([self.slots, more])
+            _loops.free_slots(self.slots, self.book, start)
+
+    def reserve_pids(self, number: int) -> None:
+        if number > self.counts.shape[1]:
+            wider = np.zeros((2, max(number, 2 * self.counts.shape[1])), np.int64)
+            wider[:, : self.counts.shape[1]] = self.counts
+            self.counts = wider
+
+    def settle_keys(self) -> Int64s | None:
+        """Forget keys nobody needs; returns how the others were renumbered, or None."""
+        renumbered = self.keys.settle()
+        if renumbered is not None:
+            live = self.slots[:, _loops.HOME] >= 0
+            self.slots[live, _loops.KID] = renumbered[self.slots[live, _loops.KID]]
+        return renumbered
+
+    # -- memory join --------------------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        sides: Int64s,
+        kids: Int64s,
+        rows: Int64s,
+        ts: Int64s,
+        trusted: Mask,
+        start: int,
+        limit: int,
+        scans: bool,
+        history: Int64s = NO_HISTORY,
+    ) -> tuple[int, Int64s, Int64s]:
+        """Process tuples from `start` on, until all are done or memory is full; see `_loops.join_tuples`."""
+        self.reserve(len(kids) - start)
+        stop, left, right = _loops.join_tuples(
+            self.slots,
+            self.lists,
+            self.keys.records,
+            self.book,
+            self.due,
+            self.arrived,
+            sides,
+            kids,
+            rows,
+            ts,
+            trusted,
+            start,
+            limit,
+            scans,
+            history,
+        )
+        return int(stop), left, right
+
+    # -- punctuations -------------------------------------------------------------------------------------------------
+
+    def close(self, side: int, kids: Int64s) -> Int64s:
+        """Mark keys as closed by a side; returns those that were open."""
+        fresh: Int64s = _loops.close_keys(self.keys.records, self.due, side, kids)
+        return fresh
+
+    def is_closed(self, side: int | Int64s, kids: Int64s) -> Mask:
+        """Whether a side, one for all or one for each, has closed keys."""
+        closed: Mask = self.keys.records[kids, _loops.CLOSED + side] > 0
+        return closed
+
+    def purge(self, side: int, kids: Int64s | None) -> None:
+        """Remove tuples in memory that the other side has closed: of the given keys, or by a walk through all."""
+        shared = (self.slots, self.lists, self.keys.records, self.counts, self.book, self.due, side)
+        if kids is None:
+            _loops.purge_scan(*shared)
+        else:
+            _loops.purge_keys(*shared, kids)
+
+    # -- disk ---------------------------------------------------------------------------------------------------------
+
+    def relocate(self) -> tuple[int, int, Int64s]:
+        """Move the largest memory portion to disk; ties go to the lower side, then bucket. Returns side, bucket, slots."""
+        largest = int(np.argmax(self.sizes(_loops.MEMORY)))
+        side, bucket = divmod(largest, self.lists.shape[1])
+        moved = _loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, side, bucket)
+        return side, bucket, moved
+
+    def left_over(self, bucket: int) -> tuple[Int64s, Int64s]:
+        """Rows of both sides that make the bucket's pairs not produced before; `settle` must follow."""
+        left, right = _loops.complete_bucket(
+            self.slots,
+            self.lists,
+            self.keys.records,
+            self.book,
+            bucket,
+            int(self.completed[bucket]),
+            self.probes.get((0, bucket), _NO_PROBES),
+            self.probes.get((1, bucket), _NO_PROBES),
+        )
+        return left, right
+
+    def settle(self, bucket: int) -> None:
+        """The bucket is complete: free what only waited for that. Nothing of its history is needed any more."""
+        _loops.settle_bucket(self.slots, self.lists, self.keys.records, self.counts, self.book, bucket)
+        self.completed[bucket] = self.joined[bucket] = self.book[_loops.CLOCK]
+        self.due[bucket], self.arrived[bucket] = 0, FOREVER
+        self.probes.pop((0, bucket), None)
+        self.probes.pop((1, bucket), None)
+
+    def probe_away(self, side: int, bucket: int) -> tuple[Int64s, Int64s]:
+        """Let the disk portion of one side probe the other's memory; returns rows of this side and of the other."""
+        mine, theirs, newest = _loops.probe_away(
+            self.slots,
+            self.lists,
+            self.keys.records,
+            self.book,
+            side,
+            bucket,
+            int(self.completed[bucket]),
+            self.probes.get((side, bucket), _NO_PROBES),
+            self.probes.get((1 - side, bucket), _NO_PROBES),
+        )
+        entry = np.array([[newest, self.book[_loops.CLOCK]]], np.int64)
+        self.probes[side, bucket] = np.concatenate([self.probes.get((side, bucket), _NO_PROBES), entry])
+        self.joined[bucket] = self.book[_loops.CLOCK]
+        return mine, theirs
+
+    def expected_yield(self) -> Any:
+        """New results a disk join promises, per side whose disk portion would probe, and bucket.
+
+        Pairs that could not meet before, (left memory since × partner in memory) and (on disk × partner arrived since),
+        divided by the number of different keys. The source counts only the first; arrivals after a probe need the next.
+        """
+        records = self.keys.records[: self.keys.number]
+        held = (records[:, _loops.CHAIN : _loops.PENDING : 2] >= 0).any(axis=1)
+        different = np.bincount(records[held, _loops.BUCKET], minlength=self.lists.shape[1])
+        fresh = _loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
+        memory, away = self.sizes(_loops.MEMORY), self.sizes(_loops.DISK) + self.sizes(_loops.BUFFER)
+        pairs = fresh[:, :, 0] * memory[::-1] + away * fresh[::-1, :, 1]
+        return pairs / np.maximum(different, 1)
+
+    def clear(self) -> None:
+        """Remove everything stored."""
+        _loops.clear_slots(self.slots, self.lists, self.keys.records, self.counts, self.book)
+        self.due[:], self.arrived[:] = 0, FOREVER
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def live(self, side: int) -> Int64s:
+        """Slots of the stored tuples of a side."""
+        found: Int64s = _loops.live_slots(self.slots, side)
+        return found
+
+    def place(self, kids: Int64s, rows: Int64s, ats: Int64s, dts: Int64s, homes: Int64s) -> None:
+        """Put tuples back, in the order in which they came to their places."""
+        self.reserve(len(kids))
+        order = np.lexsort((ats, np.where(homes < _loops.DISK, ats, dts)))
+        _loops.place_tuples(
+            self.slots, self.lists, self.keys.records, self.book, kids[order], rows[order], ats[order], dts[order], homes[order]
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """The small part of the state; tuples are with their rows."""
+        return {
+            "clock": int(self.book[_loops.CLOCK]),
+            "counters": self.counters,
+            "arrived": _sparse(self.arrived, FOREVER),
+            "completed": _sparse(self.completed, -1),
+            "joined": _sparse(self.joined, -1),
+            "due": _sparse(self.due, 0),
+            "probes": [[side, bucket, entries.tolist()] for (side, bucket), entries in sorted(self.probes.items())],
+        }
+
+    def restore(self, meta: Mapping[str, Any]) -> None:
+        """Take over clock, counters and times; tuples are placed afterwards."""
+        self.book[_loops.CLOCK] = meta["clock"]
+        self.book[_loops.FIRST_COUNTER :] = [meta["counters"][name] for name in _loops.COUNTERS]
+        for name in ("arrived", "completed", "joined", "due"):
+            array = getattr(self, name)
+            for bucket, value in meta[name]:
+                array[bucket] = value
+        self.probes = {(side, bucket): np.array(entries, np.int64) for side, bucket, entries in meta["probes"]}
+
+
+def _sparse(values: Int64s, usual: int) -> list[list[int]]:
+    return [[int(at), int(values[at])] for at in np.flatnonzero(values != usual)]
