@@ -116,7 +116,7 @@ class JoinWatch:
     >>> watch.hear(0, Punctuation.of(("a",), a=constant(7)))
     >>> watch.hear(1, Punctuation.of(("b",), b=constant(7)))
     >>> watch.lives(0).delays.tolist(), watch.lives(1).delays.tolist()
-    ([60], [50])
+    ([35], [50])
     """
 
     def __init__(self, inputs: Sequence[WatchedInput], capacity: int = SAMPLED_VALUES) -> None:
@@ -125,6 +125,7 @@ class JoinWatch:
         ports = len(self.inputs)
         self.rows_seen, self.closings = [0] * ports, [0] * ports
         self.clocks = [_NEVER] * ports
+        self._latest, self._began = 0, _NEVER
         self._pending: list[list[Punctuation]] = [[] for _ in range(ports)]
         self._limit = np.uint64(2**64 - 1)
         self._hashes: UInt64s = np.empty(0, np.uint64)
@@ -132,7 +133,7 @@ class JoinWatch:
         self._times: npt.NDArray[np.int64] = np.empty((0, ports, 5), np.int64)
         self._earlier: list[ClosedSet] = []
         self._finished: list[list[Int64s]] = [[] for _ in range(ports)]
-        self._is_learning = False
+        self._is_learning = self._is_settled = False
 
     # -- elements -----------------------------------------------------------------------------------------------------
 
@@ -144,19 +145,25 @@ class JoinWatch:
         if self._is_learning:
             self._settle()
             self._record(port, batch)
+        self._latest, self._is_settled = port, False
+        self._began = self.clocks[port] if self.clocks[port] != _NEVER else int(batch.ts.min())
         self.clocks[port] = max(self.clocks[port], int(batch.ts.max()))
 
     def hear(self, port: int, mark: Punctuation) -> None:
         """A punctuation comes to an input; many between two batches are looked at together."""
         self.closings[port] += 1
         if mark.is_exploitable_for(self.inputs[port].keys) and not mark.is_end_of_stream:
-            self._is_learning = True
+            self._is_learning, self._is_settled = True, False
             self._pending[port].append(mark)
 
     @property
     def now(self) -> int:
         """Newest event time of all inputs."""
         return max(self.clocks)
+
+    def _announced(self, port: int) -> int:
+        """When punctuations heard since the last rows were made: they come behind the rows of a batch, but belong among them."""
+        return (self._began + self.clocks[port]) // 2 if port == self._latest else self.now
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -237,12 +244,13 @@ class JoinWatch:
 
     def _settle(self) -> None:
         """Look at the punctuations since the last rows, and retire values whose life is over."""
-        if self._keys is None:
+        if self._keys is None or self._is_settled:
             return
+        self._is_settled = True
         for port, marks in enumerate(self._pending):
             for mark in merged(marks):
                 gone = self._renamed(port, mark).matches_batch(self._keys) & (self._times[:, port, _CLOSED] == _NEVER)
-                self._times[gone, port, _CLOSED] = self.now
+                self._times[gone, port, _CLOSED] = self._announced(port)
         self._note_earlier()
         self._decide()
         self._retire()
