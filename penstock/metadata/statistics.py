@@ -91,6 +91,12 @@ class Lives:
     delays: Int64s
     rows: Int64s
 
+    def total_stay(self, window: int | None) -> float:
+        """How long all rows of these values stay together: each first row as it was, the others evenly over the lifespan."""
+        width, delays = inf if window is None else float(window), self.delays.astype(np.float64)
+        others = mean_residences(width, self.lifespans.astype(np.float64), delays) * (self.rows - 1)
+        return float((np.clip(delays, 0.0, width) + others).sum())
+
 
 class JoinWatch:
     """Records lives of values at the inputs of one join in one shard.
@@ -355,14 +361,12 @@ class JoinWatch:
         found = {"shards": 1, "open_values": len(self._hashes)}
         for port, watched in enumerate(self.inputs):
             lives = self.lives(port)
-            window = inf if watched.window is None else float(watched.window)
-            stays = mean_residences(window, lives.lifespans.astype(np.float64), lives.delays.astype(np.float64))
             waiting, overdue = self.open_rows(port)
             found |= {
                 f"rows.{port}": self.rows_seen[port],
                 f"clock.{port}": self.clocks[port] if self.clocks[port] != _NEVER else 0,
                 f"closings.{port}": self.closings[port],
-                f"stay.{port}": round(float((stays * lives.rows).sum())),
+                f"stay.{port}": round(lives.total_stay(watched.window)),
                 f"stay_rows.{port}": int(lives.rows.sum()),
                 f"open_rows.{port}": waiting,
                 f"overdue_rows.{port}": overdue,
