@@ -27,6 +27,8 @@ from penstock.plan.rewrites.apply import rewritten
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys = tuple[str, ...] | None
+#: All lists of columns whose hash has decided the shard.
+Spread = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,16 @@ class Job:
 
 @dataclass(frozen=True)
 class _Placed:
-    """An operator's output: where it comes out and how it is partitioned."""
+    """An operator's output: where it comes out and how it is partitioned.
+
+    `senders` are columns whose values, where they are not NULL, decide the shard as a partitioning does.
+    """
 
     level: int
     port: Port
     schema: Schema
     partitionings: tuple[tuple[str, ...], ...]
+    senders: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass
@@ -159,12 +165,10 @@ class _Builder:
         wanted = _wanted(node, inputs)
         level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
         sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
-        partitionings = _partitionings(node, inputs, wanted)
-        return self._add(node, level, sources, partitionings, wanted)
+        spread = _partitionings(node, inputs, wanted), _senders(node, inputs, wanted)
+        return self._add(node, level, sources, spread, wanted)
 
-    def _add(
-        self, node: Node, level: int, sources: tuple[Port, ...], partitionings: tuple[tuple[str, ...], ...], wanted: list[Keys]
-    ) -> _Placed:
+    def _add(self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys]) -> _Placed:
         branch = node.branch if isinstance(node, nodes.Split) else ""
         recipe = recipe_of(node)
         shared = self._shared_split(recipe, level, sources) if branch else None
@@ -174,7 +178,7 @@ class _Builder:
             self._level(level).nodes.append(GraphNode(shared, recipe, sources))
             self._users[shared] = {self._query}
             self.placements[repr(node)] = (level, shared, _shown(wanted))
-        return _Placed(level, (shared, branch), node.schema, partitionings)
+        return _Placed(level, (shared, branch), node.schema, *spread)
 
     def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
@@ -208,7 +212,7 @@ class _Builder:
         everything = nodes.Project(nodes.Scan(found.stream), tuple((name, expr) for name, expr in found.items))
         port = self._at(found, None, 1)
         passing = nodes.Project(everything, tuple((name, Column(name)) for name in names))
-        return self._add(passing, 1, (port,), (), [None])
+        return self._add(passing, 1, (port,), ((), ()), [None])
 
     def _at(self, found: _Placed | Prefix, keys: Keys, level: int) -> Port:
         """The port where `found` is available at `level`, partitioned by `keys`."""
@@ -247,7 +251,7 @@ class _Builder:
             self._crossings[name] = found.port[0]
             sender = self._level(found.level)
             sender.outputs[f"->{name}"] = found.port
-            sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.partitionings)
+            sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.senders)
         return name
 
     def _stage(self, number: int) -> Stage:
@@ -278,8 +282,12 @@ def _suits(partitionings: tuple[tuple[str, ...], ...], keys: Keys) -> bool:
     return keys is None or keys in partitionings
 
 
-def _known(found: _Placed | Prefix) -> tuple[tuple[str, ...], ...]:
+def _known(found: _Placed | Prefix) -> Spread:
     return found.partitionings if isinstance(found, _Placed) else ()
+
+
+def _known_senders(found: _Placed | Prefix) -> Spread:
+    return found.senders if isinstance(found, _Placed) else ()
 
 
 def _wanted(node: Node, inputs: list[_Placed | Prefix]) -> list[Keys]:
@@ -315,19 +323,37 @@ def _join_keys(node: nodes.WindowJoin, inputs: list[_Placed | Prefix]) -> list[K
     return list(node.keys)
 
 
-def _partitionings(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> tuple[tuple[str, ...], ...]:
-    """How the output is partitioned, in output names."""
+def _partitionings(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> Spread:
+    """How the output is partitioned, in output names.
+
+    Where the columns of an input are NULL-extended the row is in the shard of its partner's key, not in that of NULL.
+    """
     if isinstance(node, nodes.WindowJoin):
-        return tuple(keys for keys in wanted if keys is not None)
+        return tuple(keys for port, keys in enumerate(_shown_keys(node, wanted)) if port not in node.kind.extended)
+    return _passed(node, _known(inputs[0]), wanted)
+
+
+def _senders(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> Spread:
+    """Columns whose values tell the shard, unless they are NULL."""
+    if isinstance(node, nodes.WindowJoin):
+        return tuple(_shown_keys(node, wanted))
+    return _passed(node, _known_senders(inputs[0]), wanted)
+
+
+def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, ...]]:
+    """Keys that are columns of the output, for each input it shows."""
+    shown = wanted if node.kind.shows_pairs else wanted[:1]
+    return [keys for keys in shown if keys is not None]
+
+
+def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
+    """What a node with one input makes of its partitioning."""
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         return tuple(keys for keys in wanted if keys is not None)
     if isinstance(node, nodes.Project):
         kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
-        known = _known(inputs[0])
         return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
-    if isinstance(node, nodes.Union):
-        return ()
-    return _known(inputs[0]) if inputs else ()
+    return () if isinstance(node, nodes.Union) else known
 
 
 def _shown(wanted: list[Keys]) -> str:

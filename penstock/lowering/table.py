@@ -8,8 +8,10 @@ from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
+from penstock.model.join_kinds import JoinKind
 from penstock.operators.distinct import Distinct
 from penstock.operators.group_by.operator import GroupBy
+from penstock.operators.joins.preserving_join import PreservingJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter, Select
@@ -46,6 +48,8 @@ def _distinct(node: nodes.Distinct) -> Recipe:
 
 def _window_join(node: nodes.WindowJoin) -> Recipe:
     schemas = tuple(part.schema.arrow for part in node.parts)
+    if node.kind is not JoinKind.INNER:
+        return partial(PreservingJoin, node.kind, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
     return partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
 
 

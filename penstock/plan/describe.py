@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
+from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import (
     Distinct,
@@ -91,8 +92,11 @@ def _join(node: WindowJoin, clock: bool) -> list[str]:
     columns = zip(*node.keys, strict=True)
     keys = " and ".join(" = ".join(column) for column in columns)
     windows = " | ".join(window_text(window, clock) for window in node.windows)
-    residual = [f"where {node.residual}"] if node.residual is not None else []
-    return [f"WindowJoin {keys} [{windows}]", *residual, *_life(node.life)]
+    is_inner = node.kind is JoinKind.INNER
+    # Of an inner join it may be thought as a filter; otherwise it decides who is a partner.
+    residual = [f"{'where' if is_inner else 'on'} {node.residual}"] if node.residual is not None else []
+    kind = "" if is_inner else f"{node.kind.words} "
+    return [f"WindowJoin {kind}{keys} [{windows}]", *residual, *_life(node.life)]
 
 
 def _group_by(node: GroupBy, clock: bool) -> list[str]:

@@ -33,10 +33,16 @@ class Extents(Protocol):
         """First window and number of windows of each combination; None where a combination counts once."""
         ...
 
+    def due(self, port: int, numbers: Int64s) -> Int64s:
+        """Greatest time a partner of another input can have in the windows of the given numbers."""
+        ...
+
 
 def extents_of(windows: Sequence[Window], life: Lifespan) -> Extents:
     framed = [window for window in windows if isinstance(window, Framed)]
-    return FramedExtents(tuple(framed), life) if framed else SlidingExtents(tuple(_length(window) for window in windows))
+    if framed:
+        return FramedExtents(tuple(framed), life)
+    return SlidingExtents(tuple(_length(window) for window in windows), life.end)
 
 
 def _length(window: Window) -> int:
@@ -49,6 +55,7 @@ class SlidingExtents:
     """Each row has its own window: W_k per input, infinite allowed; the boundary belongs to the window."""
 
     lengths: tuple[int, ...]
+    end: int = FOREVER
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
         newest = np.maximum.reduce(list(bound.values()))
@@ -56,10 +63,15 @@ class SlidingExtents:
         return shifted(newest, -self.lengths[other]), np.minimum.reduce(limits)
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
-        return shifted(ts, self.lengths[port])
+        until = shifted(ts, self.lengths[port])
+        # No row at or after the end of the query is part of it.
+        return until if self.end == FOREVER else np.minimum(until, self.end - 1)
 
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
         return None
+
+    def due(self, port: int, numbers: Int64s) -> Int64s:
+        raise NotImplementedError("windows that slide with each row have no numbers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +109,12 @@ class FramedExtents:
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
         first, last = self._numbers(port, ts)
-        ends = np.maximum.reduce([self._end(other, last) for other in range(len(self.windows)) if other != port])
-        return np.where(first <= last, np.where(ends == FOREVER, FOREVER, ends - 1), -FOREVER)
+        return np.where(first <= last, self.due(port, last), -FOREVER)
 
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
         first, last = self._common(bound)
         return first, np.maximum(last - first + 1, 0)
+
+    def due(self, port: int, numbers: Int64s) -> Int64s:
+        ends = np.maximum.reduce([self._end(other, numbers) for other in range(len(self.windows)) if other != port])
+        return np.where(ends == FOREVER, FOREVER, ends - 1)

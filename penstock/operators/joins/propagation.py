@@ -1,8 +1,8 @@
 """Which punctuations may leave a join, and when.
 
 A punctuation of input i may leave when no stored row of input i matches it: every later result needs a row of input i, and
-none that matches is stored or will come. In the output all key columns are equal, so a punctuation on the key is stated
-once for each of them; a value leaves once, whichever input announced it first.
+none that matches is stored or will come. In the output of an inner join all key columns are equal, so a punctuation on the
+key is stated once for each of them; a value leaves once, whichever input announced it first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.metadata.announcements import Announcements
-from penstock.model.patterns import ANY, one_of
+from penstock.model.patterns import ANY, Pattern, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.operators.joins.sides import Side
@@ -35,9 +35,18 @@ class Propagation:
         self._values: list[list[Any]] = [[] for _ in keys]
         self._hashes: list[UInt64s] = [np.empty(0, np.uint64) for _ in keys]
         self._whole: list[list[Punctuation]] = [[] for _ in keys]
-        self._key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
+        self.key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
         #: Keys no result will ever have again, in the names of the first input.
-        self.finished = Announcements(self._key_schema)
+        self.finished = Announcements(self.key_schema)
+
+    @property
+    def entries(self) -> int:
+        """Number of announced values, intervals and combinations remembered."""
+        return self.finished.entries
+
+    def prune(self, closed: Announcements) -> None:
+        """Forget keys that cannot come again."""
+        self.finished.prune(closed)
 
     def wait(self, port: int, mark: Punctuation) -> None:
         name = self.keys[port][0]
@@ -62,7 +71,7 @@ class Propagation:
             if free.any():
                 released += self._values_out(port, free)
         if self._whole[port]:
-            free_marks = [mark for mark in self._whole[port] if not _held(mark, side)]
+            free_marks = [mark for mark in self._whole[port] if not side.holds(mark)]
             self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
             released += [out for mark in free_marks for out in self._extended(port, mark)]
         return released
@@ -72,26 +81,31 @@ class Propagation:
         values = [self._values[port][index] for index in chosen]
         self._values[port] = [self._values[port][index] for index in np.flatnonzero(~free).tolist()]
         self._hashes[port] = self._hashes[port][~free]
-        return self._announce_keys(Punctuation((self.keys[0][0],), (one_of(values),)))
+        return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of(values),)))
 
     def _extended(self, port: int, mark: Punctuation) -> list[Punctuation]:
         restricted = mark.restricted
         if restricted and set(restricted) <= set(self.keys[port]):
             names = dict(zip(self.keys[port], self.keys[0], strict=True))
             patterns = {names[name]: pattern for name, pattern in restricted.items()}
-            return self._announce_keys(Punctuation(self.keys[0], tuple(patterns.get(name, ANY) for name in self.keys[0])))
-        return [self._stated(restricted)]
+            return self._announce_keys(port, Punctuation(self.keys[0], tuple(patterns.get(name, ANY) for name in self.keys[0])))
+        return self._announce_rest(port, restricted)
 
-    def _announce_keys(self, mark: Punctuation) -> list[Punctuation]:
+    def _announce_keys(self, port: int, mark: Punctuation) -> list[Punctuation]:
+        """Say that keys, in the names of the first input, are finished."""
         fresh = self.finished.beyond(mark.extend(self.keys[0]))
         if fresh is None or fresh.is_empty:
             return []
         self.finished.add(fresh)
-        stated = []
-        for keys in self.keys:
-            names = dict(zip(self.keys[0], keys, strict=True))
-            stated.append(self._stated({names[name]: pattern for name, pattern in fresh.restricted.items()}))
-        return stated
+        return [self._on_keys_of(target, fresh) for target in range(len(self.keys))]
+
+    def _announce_rest(self, port: int, restricted: Mapping[str, Pattern]) -> list[Punctuation]:
+        """Say what restricts other columns too, or nothing at all: the end of an input."""
+        return [self._stated(restricted)]
+
+    def _on_keys_of(self, port: int, mark: Punctuation) -> Punctuation:
+        names = dict(zip(self.keys[0], self.keys[port], strict=True))
+        return self._stated({names[name]: pattern for name, pattern in mark.restricted.items()})
 
     def _stated(self, patterns: Mapping[str, Any]) -> Punctuation:
         names = tuple(self.output.names)
@@ -116,8 +130,4 @@ class Propagation:
         self._values = [list(Punctuation.from_json(coded).patterns[0].values) if coded else [] for coded in state["values"]]
         self._hashes = [self._hash(port, values) if values else np.empty(0, np.uint64) for port, values in enumerate(self._values)]
         self._whole = [[Punctuation.from_json(coded) for coded in marks] for marks in state["whole"]]
-        self.finished = Announcements.from_json(state["finished"], self._key_schema)
-
-
-def _held(mark: Punctuation, side: Side) -> bool:
-    return any(mark.matches_batch(run.batch.rows).any() for run in side)
+        self.finished = Announcements.from_json(state["finished"], self.key_schema)

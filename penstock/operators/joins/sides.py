@@ -19,6 +19,7 @@ from penstock.columnar.matching import sort_run
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
+from penstock.model.punctuation import Punctuation
 
 #: More runs than this are merged: probing costs one search per run and row.
 MAX_RUNS = 8
@@ -65,7 +66,12 @@ class Side:
         return sum(run.batch.rows.nbytes + 16 * run.num_rows for run in self._runs)
 
     def live_hashes(self) -> UInt64s:
+        """Key hashes of the rows that may still be in a result."""
         return np.concatenate([run.hashes for run in self._runs]) if self._runs else np.empty(0, np.uint64)
+
+    def holds(self, mark: Punctuation) -> bool:
+        """Whether a row that may still be in a result matches the punctuation."""
+        return any(mark.matches_batch(run.batch.rows).any() for run in self._runs)
 
     def insert(self, batch: Batch, hashes: UInt64s) -> None:
         """Keep rows that are already in a run's order."""
@@ -89,22 +95,23 @@ class Side:
             sizes = [a.num_rows + b.num_rows for a, b in zip(self._runs, self._runs[1:], strict=False)]
             at = int(np.argmin(sizes))
             pair = self._runs[at : at + 2]
-            del self._runs[at : at + 2]
-            batch = Batch.concat([run.batch for run in pair])
             hashes = np.concatenate([run.hashes for run in pair])
-            useful = np.concatenate([run.useful_until for run in pair]) >= self._horizon
-            self._rewrite(at, batch, hashes, useful)
+            times = np.concatenate([run.batch.ts for run in pair])
+            chosen = np.flatnonzero(np.concatenate([run.useful_until for run in pair]) >= self._horizon)
+            self.expired += len(hashes) - len(chosen)
+            self._replace(at, 2, chosen[sort_run(hashes[chosen], times[chosen])])
 
-    def _rewrite(self, at: int, batch: Batch, hashes: UInt64s, keep: npt.NDArray[np.bool_]) -> None:
-        chosen = np.flatnonzero(keep)
-        order = chosen[sort_run(hashes[chosen], batch.ts[chosen])]
-        self.expired += batch.num_rows - len(chosen)
-        if len(order):
-            self._append(batch.take(order), hashes[order])
+    def _replace(self, at: int, count: int, rows: Int64s) -> None:
+        """Put one run in the place of some neighbours: of all their rows the chosen ones, which are in a run's order."""
+        gone = self._runs[at : at + count]
+        del self._runs[at : at + count]
+        if len(rows):
+            hashes = gone[0].hashes if count == 1 else np.concatenate([run.hashes for run in gone])
+            self._append(Batch.concat([run.batch for run in gone]).take(rows), hashes[rows])
             self._runs.insert(at, self._runs.pop())
 
     def expire(self, horizon: int) -> bool:
-        """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when half is useless.
+        """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when most is useless.
 
         `FOREVER` means that the other inputs have ended: nothing is needed any more, whatever its window.
         """
@@ -116,29 +123,24 @@ class Side:
             run = self._runs[at]
             if run.last_use < horizon or horizon == FOREVER:
                 self.expired += run.num_rows
-                del self._runs[at]
+                self._replace(at, 1, np.empty(0, np.int64))
                 continue
             keep = run.useful_until >= horizon
-            if np.count_nonzero(keep) * 4 < run.num_rows:
-                del self._runs[at]
-                self._rewrite(at, run.batch, run.hashes, keep)
+            useful = int(np.count_nonzero(keep))
+            if useful * 4 < run.num_rows:
+                self.expired += run.num_rows - useful
+                self._replace(at, 1, np.flatnonzero(keep))
         return self.expired > before
 
     def purge(self, useless: Callable[[Sequence[pa.Array]], npt.NDArray[np.bool_]]) -> bool:
         """Drop rows whose key the predicate names; runs that lose rows are written anew."""
         before = self.purged
         for at in reversed(range(len(self._runs))):
-            run = self._runs[at]
-            gone = useless(run.keys)
+            gone = useless(self._runs[at].keys)
             count = int(np.count_nonzero(gone))
-            if not count:
-                continue
-            self.purged += count
-            del self._runs[at]
-            if count < run.num_rows:
-                chosen = np.flatnonzero(~gone)
-                self._append(run.batch.take(chosen), run.hashes[chosen])
-                self._runs.insert(at, self._runs.pop())
+            if count:
+                self.purged += count
+                self._replace(at, 1, np.flatnonzero(~gone))
         return self.purged > before
 
     def snapshot(self) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -26,7 +26,7 @@ from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.extents import extents_of
 from penstock.operators.joins.propagation import Propagation
-from penstock.operators.joins.sides import Side
+from penstock.operators.joins.sides import Run, Side
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
 OUTPUT_ROWS = 1 << 20
@@ -35,7 +35,7 @@ _COUNTERS = ("null_keys", "outside_life", "dropped", "purged_on_the_fly", "expir
 
 
 @dataclass(frozen=True, slots=True)
-class _Combination:
+class Combination:
     """Rows found so far: for each input already joined, a batch and the row numbers in it."""
 
     parts: Mapping[int, tuple[Batch, Int64s]]
@@ -52,6 +52,9 @@ class _Combination:
 
     def chosen(self, rows: Int64s) -> dict[int, tuple[Batch, Int64s]]:
         return {port: (batch, mine[rows]) for port, (batch, mine) in self.parts.items()}
+
+    def subset(self, rows: Int64s) -> Combination:
+        return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
 
 
 class WindowJoin:
@@ -109,65 +112,86 @@ class WindowJoin:
         batch = self._usable(port, batch)
         if not batch.num_rows:
             return ()
+        start = self._arranged(port, batch)
+        results = self._combine(start, [other for other in range(len(self._sides)) if other != port])
+        self._store(port, start)
+        self._counts["results"] += sum(result.num_rows for result in results)
+        return results
+
+    def _arranged(self, port: int, batch: Batch) -> Combination:
+        """New rows in a run's order, as combinations of one."""
         hashes = hash_columns([batch.column(key) for key in self.keys[port]], batch.num_rows)
         order = sort_run(hashes, batch.ts)
         batch, hashes = batch.take(order), hashes[order]
         columns = tuple(batch.column(key) for key in self.keys[port])
         everything = np.arange(batch.num_rows)
-        start = _Combination({port: (batch, everything)}, columns, everything, hashes)
-        results = self._combine(start, [other for other in range(len(self._sides)) if other != port])
-        self._store(port, batch, hashes, columns)
-        self._counts["results"] += sum(result.num_rows for result in results)
-        return results
+        return Combination({port: (batch, everything)}, columns, everything, hashes)
 
-    def _usable(self, port: int, batch: Batch) -> Batch:
-        """Rows that can have a partner at all."""
+    def _alive(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Rows within the life of the query."""
         alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
         self._counts["outside_life"] += int(np.count_nonzero(~alive))
+        return alive
+
+    def _with_key(self, port: int, batch: Batch, alive: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Of the rows alive those without NULL in the key."""
         for key in self.keys[port]:
             column = batch.column(key)
             if column.null_count:
                 null = column.is_null().to_numpy(zero_copy_only=False)
                 self._counts["null_keys"] += int(np.count_nonzero(null & alive))
-                alive &= ~null
-        batch = batch.filter(alive)
+                alive = alive & ~null
+        return alive
+
+    def _usable(self, port: int, batch: Batch) -> Batch:
+        """Rows that can have a partner at all."""
+        batch = batch.filter(self._with_key(port, batch, self._alive(batch)))
         if not self._propagation.finished.entries or not batch.num_rows:
             return batch
         finished = self._propagation.finished_mask([batch.column(key) for key in self.keys[port]], batch.num_rows)
         self._counts["dropped"] += int(np.count_nonzero(finished))
         return batch.filter(~finished)
 
-    def _combine(self, found: _Combination, others: Sequence[int]) -> list[Batch]:
+    def _combine(self, found: Combination, others: Sequence[int]) -> list[Batch]:
         if not others:
             return self._results(found)
         results: list[Batch] = []
-        low, high = self._extents.bounds(found.times(), others[0])
-        for run in self._sides[others[0]]:
+        for _, wider in self._wider(found, others[0]):
+            results += self._combine(wider, others[1:])
+        return results
+
+    def _wider(self, found: Combination, other: int) -> Iterator[tuple[Run, Combination]]:
+        """The combinations together with rows of one more input, run by run."""
+        low, high = self._extents.bounds(found.times(), other)
+        for run in self._sides[other]:
             rows, probes = find_pairs(run.hashes, run.batch.ts, found.hashes, low, high)
             if not len(rows):
                 continue
             if not is_one_to_one(found.keys):
                 equal = equal_keys(run.keys, rows, found.keys, found.key_rows[probes])
                 rows, probes = rows[equal], probes[equal]
-            wider = _Combination(
-                {**found.chosen(probes), others[0]: (run.batch, rows)}, found.keys, found.key_rows[probes], found.hashes[probes]
-            )
-            results += self._combine(wider, others[1:])
-        return results
+            parts = {**found.chosen(probes), other: (run.batch, rows)}
+            yield run, Combination(parts, found.keys, found.key_rows[probes], found.hashes[probes])
 
-    def _results(self, found: _Combination) -> list[Batch]:
+    def _results(self, found: Combination) -> list[Batch]:
+        found, numbers = self._numbered(found)
+        starts = range(0, found.num_rows, OUTPUT_ROWS)
+        return [piece for start in starts if (piece := self._passing(self._result(found, numbers, start))).num_rows]
+
+    def _passing(self, piece: Batch) -> Batch:
+        return piece if self.residual is None else piece.filter(mask(self.residual, piece.rows))
+
+    def _numbered(self, found: Combination) -> tuple[Combination, Int64s | None]:
+        """Combinations once for each window they are in, and its number; None where they count once."""
         copies = self._extents.copies(found.times())
-        numbers: Int64s | None = None
-        if copies is not None:
-            first, count = copies
-            repeated = np.repeat(np.arange(found.num_rows), count)
-            offsets = np.arange(len(repeated)) - np.repeat(np.cumsum(count) - count, count)
-            numbers = first[repeated] + offsets
-            found = _Combination(found.chosen(repeated), found.keys, found.key_rows[repeated], found.hashes[repeated])
-        pieces = range(0, found.num_rows, OUTPUT_ROWS)
-        return [piece for start in pieces if (piece := self._result(found, numbers, start)).num_rows]
+        if copies is None:
+            return found, None
+        first, count = copies
+        repeated = np.repeat(np.arange(found.num_rows), count)
+        offsets = np.arange(len(repeated)) - np.repeat(np.cumsum(count) - count, count)
+        return found.subset(repeated), first[repeated] + offsets
 
-    def _result(self, found: _Combination, numbers: Int64s | None, start: int) -> Batch:
+    def _result(self, found: Combination, numbers: Int64s | None, start: int) -> Batch:
         stop = min(start + OUTPUT_ROWS, found.num_rows)
         columns: list[pa.Array] = []
         for port in range(len(self._sides)):
@@ -177,10 +201,9 @@ class WindowJoin:
         if numbers is not None and self.window_number:
             columns.append(pa.array(numbers[start:stop], pa.int64()))
             pos = mix_positions(pos, numbers[start:stop])
-        result = Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
-        return result if self.residual is None else result.filter(mask(self.residual, result.rows))
+        return Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
 
-    def _stamps(self, found: _Combination, start: int, stop: int) -> tuple[Int64s, Int64s]:
+    def _stamps(self, found: Combination, start: int, stop: int) -> tuple[Int64s, Int64s]:
         """Time and position of combined rows."""
         batch, rows = found.parts[0]
         ts, pos = batch.ts[rows[start:stop]], batch.pos[rows[start:stop]]
@@ -189,15 +212,19 @@ class WindowJoin:
             newest_and_place(ts, pos, batch.ts, batch.pos, rows[start:stop])
         return ts, pos
 
-    def _store(self, port: int, batch: Batch, hashes: UInt64s, columns: Sequence[pa.Array]) -> None:
+    def _store(self, port: int, new: Combination) -> None:
         """Keep the rows that a later row of another input may still join."""
+        batch, _ = new.parts[port]
+        keep = self._useful(port, batch, new.keys)
+        self._sides[port].insert(batch.filter(keep), new.hashes if keep.all() else new.hashes[keep])
+
+    def _useful(self, port: int, batch: Batch, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
         horizon = self._horizon(port)
         keep = (self._extents.useful_until(port, batch.ts) >= horizon) & (horizon != FOREVER)
         self._counts["expired_on_the_fly"] += int(np.count_nonzero(~keep))
         needless = self._closed_by_all_others(port, columns, batch.num_rows)
         self._counts["purged_on_the_fly"] += int(np.count_nonzero(needless & keep))
-        keep &= ~needless
-        self._sides[port].insert(batch.filter(keep), hashes if keep.all() else hashes[keep])
+        return keep & ~needless
 
     # -- punctuations -------------------------------------------------------------------------------------------------
 
@@ -234,11 +261,11 @@ class WindowJoin:
         by_all = reduce(and_, self._closed)
         for known in self._closed:
             known.forget(by_all.named(known.names))
-        self._propagation.finished.prune(by_all.announcements)
+        self._propagation.prune(by_all.announcements)
         self._settled_entries = self._closed_entries()
 
     def _closed_entries(self) -> int:
-        return sum(map(len, self._closed)) + self._propagation.finished.entries
+        return sum(map(len, self._closed)) + self._propagation.entries
 
     def _release(self) -> list[Punctuation]:
         """Let go what nothing holds back; rows whose key can have no result any more go as well, and may free others."""

@@ -18,6 +18,7 @@ from penstock.expressions.nodes import Expr
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import FOREVER
+from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 
@@ -152,8 +153,9 @@ class Distinct:
 class WindowJoin:
     """Equi-join of two or more inputs, each with its window, and residual conditions.
 
-    `keys[i]` are the key columns of input i; all inputs have equally many. Output columns are the inputs' columns in order;
-    names must differ (aliases see to that).
+    `keys[i]` are the key columns of input i; all inputs have equally many. Output columns are the inputs' columns in order
+    (of semi and anti joins only the first input's); names must differ (aliases see to that). The residual condition reads
+    `pair_schema` and decides whether two rows are partners. Every kind but inner takes two inputs.
     """
 
     parts: tuple[Node, ...]
@@ -161,6 +163,7 @@ class WindowJoin:
     windows: tuple[Window, ...]
     residual: Expr | None = None
     life: Lifespan = field(default_factory=Lifespan)
+    kind: JoinKind = JoinKind.INNER
 
     def __post_init__(self) -> None:
         if len({len(key) for key in self.keys}) != 1 or len(self.keys) != len(self.parts):
@@ -173,14 +176,31 @@ class WindowJoin:
         framed = [isinstance(window, Framed) for window in self.windows]
         if any(framed) and not all(framed):
             raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
+        if self.kind is not JoinKind.INNER and len(self.parts) != 2:
+            raise InvalidPlan(f"{self.kind.words} JOIN takes two inputs; found {len(self.parts)}")
         landmarks = [isinstance(window, Framed) and window.kind == "landmark" for window in self.windows]
         if all(landmarks) and self.life.end == FOREVER:
             raise InvalidPlan(
                 "every pair of a join of landmark windows is in all later windows, without end; give the query an END"
             )
+        if any(landmarks[port] for port in self.kind.watched) and self.life.end == FOREVER:
+            text = "a row of a landmark window may be without partner in all later windows, without end; give the query an END"
+            raise InvalidPlan(text)
 
     @cached_property
     def schema(self) -> Schema:
+        """Columns of an input that rows of the other do without may be NULL, whatever was declared of them."""
+        parts = self.parts if self.kind.shows_pairs else self.parts[:1]
+        fields = [
+            Field(item.name, item.type, True) if port in self.kind.extended else item
+            for port, part in enumerate(parts)
+            for item in part.schema
+        ]
+        return Schema(tuple(fields), "the join")
+
+    @cached_property
+    def pair_schema(self) -> Schema:
+        """Columns of all inputs, which the residual condition reads."""
         return Schema(tuple(item for part in self.parts for item in part.schema), "the join")
 
     @property

@@ -111,7 +111,7 @@ def _places(node: Union, needed: set[str]) -> list[int]:
 
 def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
     schema = node.parts[port].schema
-    residual = reads(node.residual, node.schema) if node.residual is not None else set()
+    residual = reads(node.residual, node.pair_schema) if node.residual is not None else set()
     windows = node.windows[port]
     partitions = windows.partition_by if isinstance(windows, Framed) else ()
     read = {*needed, *residual, *node.keys[port], *partitions}

@@ -16,6 +16,9 @@ def push_filter_below_join(plan: Node) -> Node:
 
     Rows that cannot be in a result are then neither stored nor probed. It does not fire over windows of rows: there a
     row that is filtered out still takes a place in its window.
+
+    In outer, semi and anti joins a condition above goes below only on the side of an input whose columns are never
+    NULL-extended, and one of the join itself only where a row that fails it is no answer without partner.
     """
     return bottom_up(plan, _pushed)
 
@@ -26,7 +29,10 @@ def _pushed(node: Node) -> Node:
     if not isinstance(join, WindowJoin) or any(isinstance(window, Framed) and window.in_rows for window in join.windows):
         return node
     within = conjuncts(join.residual) if join.residual is not None else []
-    own = [_of_one_input(join, condition) for condition in (*above, *within)]
+    from_above = [port for port in range(len(join.parts)) if port not in join.kind.extended]
+    from_within = [port for port in range(len(join.parts)) if port not in join.kind.preserved]
+    own = [_of_one_input(join, condition, from_above) for condition in above]
+    own += [_of_one_input(join, condition, from_within) for condition in within]
     if all(port is None for port in own):
         return node
     parts = [
@@ -38,10 +44,10 @@ def _pushed(node: Node) -> Node:
     return filtered(narrowed, _remaining(above, own[: len(above)]))
 
 
-def _of_one_input(join: WindowJoin, condition: Expr) -> int | None:
-    """The only input the condition reads."""
-    names = reads(condition, join.schema)
-    owners = [port for port, part in enumerate(join.parts) if names and all(name in part.schema for name in names)]
+def _of_one_input(join: WindowJoin, condition: Expr, allowed: Sequence[int]) -> int | None:
+    """The only input the condition reads, if it is one of those allowed."""
+    names = reads(condition, join.pair_schema)
+    owners = [port for port in allowed if names and all(name in join.parts[port].schema for name in names)]
     return owners[0] if owners else None
 
 

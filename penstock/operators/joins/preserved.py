@@ -1,0 +1,173 @@
+"""The rows of a join input of which must be known whether they have found a partner.
+
+Runs are immutable, so what changes about their rows stands in a small segment beside each: one bit for each debt, written
+anew only when it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columnar.hashing import UInt64s
+from penstock.kernel.contracts import State
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER
+from penstock.model.punctuation import Punctuation
+from penstock.operators.joins.debts import Debts
+from penstock.operators.joins.sides import Run, Side
+
+_FLAGS = pa.schema({"settled": pa.bool_()})
+
+
+class PreservedSide(Side):
+    """Stored rows and their debts.
+
+    Parameters
+    ----------
+    debts_of
+        The debts of rows with given times, all open.
+    until_settled
+        Rows whose debts are settled are of no use: semi and anti joins answer with each row once. Otherwise they stay to
+        find further partners.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        keys: tuple[str, ...],
+        useful_until: Callable[[Int64s], Int64s],
+        debts_of: Callable[[Int64s], Debts],
+        until_settled: bool,
+    ) -> None:
+        super().__init__(name, keys, useful_until)
+        self._debts_of = debts_of
+        self.until_settled = until_settled
+        self._debts: dict[str, Debts] = {}
+        #: How often the bits of a run have changed; 0: all are as after `debts_of`.
+        self._versions: dict[str, int] = {}
+        self._oldest: dict[str, int] = {}
+        self.decided = 0
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def insert_with(self, batch: Batch, hashes: UInt64s, debts: Debts) -> None:
+        """`insert`, with debts that may be settled already."""
+        if batch.num_rows:
+            self._append(batch, hashes)
+            self._adopt(self._runs[-1], debts)
+            self._merge_small()
+
+    def _adopt(self, run: Run, debts: Debts) -> None:
+        self._debts[run.id] = debts
+        self._versions[run.id] = int(debts.settled.any())
+
+    def _replace(self, at: int, count: int, rows: Int64s) -> None:
+        gone = self._runs[at : at + count]
+        debts = Debts.joined([self._debts[run.id] for run in gone])
+        for run in gone:
+            del self._debts[run.id], self._versions[run.id]
+            self._oldest.pop(run.id, None)
+        super()._replace(at, count, rows)
+        if len(rows):
+            self._adopt(self._runs[at], debts.chosen(rows))
+
+    @property
+    def num_bytes(self) -> int:
+        return super().num_bytes + sum(debts.settled.nbytes for debts in self._debts.values())
+
+    # -- debts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def owed(self) -> int:
+        """Open debts."""
+        return sum(int(np.count_nonzero(~debts.settled)) for debts in self._debts.values())
+
+    @property
+    def oldest(self) -> int:
+        """Least time of a row with an open debt; `FOREVER` when there is none."""
+        for run in self._runs:
+            if run.id not in self._oldest:
+                opened = run.batch.ts[self._debts[run.id].open_rows()]
+                self._oldest[run.id] = int(opened.min()) if len(opened) else FOREVER
+        return min(self._oldest.values(), default=FOREVER)
+
+    def settle(self, run: Run, rows: Int64s, numbers: Int64s | None) -> tuple[Int64s, Int64s | None]:
+        """Rows of a run have found partners; returns those (and their windows) that had none before."""
+        debts = self._debts[run.id]
+        fresh = debts.settle(debts.places(rows, numbers))
+        self._changed(run, len(fresh))
+        return debts.owners(fresh)
+
+    def _changed(self, run: Run, count: int) -> None:
+        if count:
+            self._versions[run.id] += 1
+            self._oldest.pop(run.id, None)
+
+    def take_overdue(self, horizon: int) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
+        """Settle debts whose time has passed; yields rows, and their windows, that found no partner."""
+        if horizon > self._horizon:
+            yield from self._take(lambda run, debts: debts.overdue(horizon))
+
+    def take_closed(self, closed: Callable[[Run], Any]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
+        """Settle debts of rows whose key can have no partner any more; `closed` tells which rows."""
+        yield from self._take(lambda run, debts: np.flatnonzero(debts.spread(closed(run)) & ~debts.settled))
+
+    def _take(self, choose: Callable[[Run, Debts], Int64s]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
+        for run in self._runs:
+            debts = self._debts[run.id]
+            places = choose(run, debts)
+            if len(places):
+                debts.settled[places] = True
+                self._changed(run, len(places))
+                yield run.batch, *debts.owners(places)
+
+    def compact(self) -> None:
+        """Drop settled rows where they are of no use; whole runs at once, others when most is settled."""
+        for at in reversed(range(len(self._runs))) if self.until_settled else ():
+            opened = np.flatnonzero(self._debts[self._runs[at].id].open_rows())
+            total = self._runs[at].num_rows
+            if len(opened) * 4 < total:
+                self.decided += total - len(opened)
+                self._replace(at, 1, opened)
+
+    # -- what holds punctuations back ---------------------------------------------------------------------------------
+
+    def live_hashes(self) -> UInt64s:
+        if not self.until_settled or not self._runs:
+            return super().live_hashes()
+        return np.concatenate([run.hashes[self._debts[run.id].open_rows()] for run in self._runs])
+
+    def holds(self, mark: Punctuation) -> bool:
+        if not self.until_settled:
+            return super().holds(mark)
+        return any((mark.matches_batch(run.batch.rows) & self._debts[run.id].open_rows()).any() for run in self._runs)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        rows = super().snapshot()
+        names = {run.id: f"{run.id}.{version}" for run in self._runs if (version := self._versions[run.id])}
+        flags = {
+            name: pa.RecordBatch.from_arrays([pa.array(self._debts[run].settled)], schema=_FLAGS) for run, name in names.items()
+        }
+        versions = {run: self._versions[run] for run in names}
+        return State({**rows.meta, "versions": versions, "decided": self.decided}, {**rows.segments, **flags})
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        meta: Mapping[str, Any] = state.meta
+        self.decided = meta["decided"]
+        self._oldest = {}
+        self._versions = {run.id: meta["versions"].get(run.id, 0) for run in self._runs}
+        self._debts = {}
+        for run in self._runs:
+            debts = self._debts_of(run.batch.ts)
+            if version := self._versions[run.id]:
+                stored = state.segments[f"{run.id}.{version}"].column(0)
+                # A copy: what Arrow hands out cannot be written to.
+                debts.settled = stored.to_numpy(zero_copy_only=False).copy()
+            self._debts[run.id] = debts

@@ -1,0 +1,109 @@
+"""Which punctuations may leave an outer, semi or anti join.
+
+A punctuation of input i still waits until no stored row of input i matches it. What may then be said depends on the kind:
+
+=========== ================================= ======================================
+kind        from the first input              from the second input
+=========== ================================= ======================================
+left        its columns, both keys            its columns
+right       its columns                       its columns, both keys
+full        its columns                       its columns
+left semi   its columns                       the first input's key, if it names keys
+left anti   its columns                       nothing
+=========== ================================= ======================================
+
+That input i sends no more rows with key v says nothing about rows of a preserved input that find no partner, so the key of
+the preserved input stays open: ⟨b.k = 5⟩ is true, ⟨a.k = 5⟩ is not. A statement about columns that may be NULL-extended must
+not match a row in which all of them are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.metadata.announcements import Announcements
+from penstock.model.join_kinds import JoinKind
+from penstock.model.patterns import Pattern, one_of
+from penstock.model.punctuation import Punctuation
+from penstock.operators.joins.propagation import Propagation
+
+#: For each input, on whose key columns its punctuations on the key may be stated.
+_TARGETS: Mapping[JoinKind, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    JoinKind.LEFT: ((0, 1), (1,)),
+    JoinKind.RIGHT: ((0,), (0, 1)),
+    JoinKind.FULL: ((0,), (1,)),
+    JoinKind.LEFT_SEMI: ((0,), (0,)),
+    JoinKind.LEFT_ANTI: ((0,), ()),
+}
+#: Inputs without which there is no answer: their end is the end of the output.
+_NEEDED: Mapping[JoinKind, tuple[int, ...]] = {
+    JoinKind.LEFT: (0,),
+    JoinKind.RIGHT: (1,),
+    JoinKind.FULL: (),
+    JoinKind.LEFT_SEMI: (0, 1),
+    JoinKind.LEFT_ANTI: (0,),
+}
+
+
+class PreservedPropagation(Propagation):
+    """Punctuations that wait in a join of two inputs that is not inner."""
+
+    def __init__(self, kind: JoinKind, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
+        super().__init__(schemas, keys, output)
+        self.kind = kind
+        #: What has been said on the key columns of each input, in the names of the first.
+        self._said = [Announcements(self.key_schema) for _ in keys]
+
+    @property
+    def entries(self) -> int:
+        return sum(said.entries for said in self._said)
+
+    def prune(self, closed: Announcements) -> None:
+        for said in self._said:
+            said.prune(closed)
+
+    def wait(self, port: int, mark: Punctuation) -> None:
+        shown = self.kind.shows_pairs or port == 0
+        if shown or (_TARGETS[self.kind][port] and mark.is_exploitable_for(self.keys[port])):
+            super().wait(port, mark)
+
+    def _announce_keys(self, port: int, mark: Punctuation) -> list[Punctuation]:
+        stated: list[Punctuation] = []
+        for target in _TARGETS[self.kind][port]:
+            said = mark.extend(self.keys[0])
+            if target in self.kind.extended:
+                said = _never_all_null(said)
+            fresh = None if said.is_empty else self._said[target].beyond(said)
+            if fresh is not None and not fresh.is_empty:
+                self._said[target].add(fresh)
+                stated.append(self._on_keys_of(target, fresh))
+        return stated
+
+    def _announce_rest(self, port: int, restricted: Mapping[str, Pattern]) -> list[Punctuation]:
+        if not restricted:
+            return [self._stated({})] if port in _NEEDED[self.kind] else []
+        if not self.kind.shows_pairs and port == 1:
+            return []
+        mark = self._stated(restricted)
+        if port in self.kind.extended:
+            mark = _never_all_null(mark)
+        return [] if mark.is_empty else [mark]
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {**super().snapshot(), "said": [said.to_json() for said in self._said]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._said = [Announcements.from_json(coded, self.key_schema) for coded in state["said"]]
+
+
+def _never_all_null(mark: Punctuation) -> Punctuation:
+    """The largest part of a punctuation that no row of NULLs matches."""
+    restricted = mark.restricted
+    if any(not pattern.matches(None) for pattern in restricted.values()):
+        return mark
+    name, pattern = next(iter(restricted.items()))
+    return mark.narrowed(name, one_of(value for value in pattern.values if value is not None))

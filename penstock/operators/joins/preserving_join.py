@@ -1,0 +1,295 @@
+"""Outer, semi and anti joins of two streams with windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columnar.hashing import mix_positions
+from penstock.expressions.evaluate import mask
+from penstock.expressions.nodes import Expr, columns_of
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER, Elements, End, Heartbeat, Metadata
+from penstock.model.join_kinds import JoinKind
+from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
+from penstock.model.windows import Lifespan, Window
+from penstock.operators.joins.debts import Debts
+from penstock.operators.joins.preserved import PreservedSide
+from penstock.operators.joins.preserved_propagation import PreservedPropagation
+from penstock.operators.joins.sides import Run
+from penstock.operators.joins.window_join import OUTPUT_ROWS, Combination, WindowJoin
+
+#: Rows of one input, their places in a batch, and the windows they are answers in.
+Alone = tuple[Batch, Int64s, Int64s | None]
+
+
+class PreservingJoin(WindowJoin):
+    """A window join that also answers with rows that find no partner, or with the rows of one input only.
+
+    Pairs are emitted at once, as by `WindowJoin`. A row without partner (NULL-extended in outer joins, alone in an anti
+    join) is emitted as soon as it is proven that none can come: its window has passed the other input's frontier, the other
+    input has closed its key, or has ended; never before, and once. A row of a semi join is emitted with its first partner.
+    Rows with a NULL key have no partner, which is known at once. A pair counts only if the residual condition holds.
+
+    In numbered windows all this holds window by window: a row is an answer without partner in each window in which it has
+    none.
+
+    Parameters
+    ----------
+    kind
+        Any but inner.
+
+    Notes
+    -----
+    A row emitted alone has its own event time, which is older than the frontier that proved it; so the output's frontier
+    stays behind the oldest stored row whose answer is open. Without this an aggregate behind the join would close too early.
+
+    Whether a row has found a partner is one bit beside the immutable run that holds it, see `PreservedSide`. Rows of semi and
+    anti joins leave with their first partner.
+    """
+
+    def __init__(
+        self,
+        kind: JoinKind,
+        schemas: Sequence[pa.Schema],
+        keys: Sequence[Sequence[str]],
+        windows: Sequence[Window],
+        output_schema: pa.Schema,
+        residual: Expr | None = None,
+        life: Lifespan | None = None,
+        window_number: str = "",
+    ) -> None:
+        super().__init__(schemas, keys, windows, output_schema, residual, life, window_number)
+        self.kind = kind
+        self._schemas = tuple(schemas)
+        for port in kind.watched:
+            self._sides[port] = self._watched_side(port)
+        self._propagation = PreservedPropagation(kind, schemas, self.keys, output_schema)
+        self._counts["unmatched"] = 0
+        #: Columns the residual condition reads, by input; a batch needs at least one to know its number of rows.
+        self._read = [_columns_read(residual, schema) for schema in schemas]
+        if not any(self._read):
+            self._read[0] = [0]
+
+    def _watched_side(self, port: int) -> PreservedSide:
+        side = self._sides[port]
+        return PreservedSide(
+            side.name, side.keys, lambda ts: self._extents.useful_until(port, ts), lambda ts: self._debts(port, ts),
+            until_settled=not self.kind.shows_pairs,
+        )  # fmt: skip
+
+    @property
+    def _watched(self) -> Iterator[tuple[int, PreservedSide]]:
+        return ((port, side) for port, side in enumerate(self._sides) if isinstance(side, PreservedSide))
+
+    def _debts(self, port: int, ts: Int64s) -> Debts:
+        """All open."""
+        copies = self._extents.copies({port: ts})
+        if copies is None:
+            return Debts(self._extents.useful_until(port, ts), np.zeros(len(ts), np.bool_))
+        first, counts = copies
+        numbers = np.repeat(first, counts) + _counted(counts)
+        return Debts.numbered(self._extents.due(port, numbers), first, counts)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Elements:
+        alive = self._alive(batch)
+        with_key = self._with_key(port, batch, alive)
+        results = self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
+        batch = batch.filter(with_key)
+        if batch.num_rows:
+            results += self._joined(port, self._arranged(port, batch))
+        self._counts["results"] += sum(result.num_rows for result in results)
+        return results
+
+    def _without_key(self, port: int, batch: Batch, rows: Int64s) -> list[Batch]:
+        """NULL equals nothing: these rows are without partner from the beginning."""
+        if port not in self.kind.preserved or not len(rows):
+            return []
+        chosen = batch.take(rows)
+        debts = self._debts(port, chosen.ts)
+        return self._unmatched(port, [(chosen, *debts.owners(np.arange(len(debts.due))))])
+
+    def _joined(self, port: int, new: Combination) -> list[Batch]:
+        batch, _ = new.parts[port]
+        debts = self._debts(port, batch.ts) if port in self.kind.watched else None
+        results: list[Batch] = []
+        for run, pairs in self._wider(new, 1 - port):
+            results += self._matched(port, run, pairs, debts)
+        if debts is None:
+            self._store(port, new)
+        else:
+            results += self._store_watched(port, new, debts)
+        for _, side in self._watched:
+            side.compact()
+        return results
+
+    def _matched(self, port: int, run: Run, pairs: Combination, debts: Debts | None) -> list[Batch]:
+        """Answers of pairs, and what they settle: of the new rows, and of the stored run."""
+        pairs, numbers = self._numbered(pairs)
+        pairs, numbers = self._that_pass(pairs, numbers)
+        first: list[Alone] = []
+        if debts is not None:
+            batch, rows = pairs.parts[port]
+            first.append((batch, *debts.owners(debts.settle(debts.places(rows, numbers)))))
+        side = self._sides[1 - port]
+        if isinstance(side, PreservedSide):
+            first.append((run.batch, *side.settle(run, pairs.parts[1 - port][1], numbers)))
+        if self.kind.shows_pairs:
+            return [self._result(pairs, numbers, start) for start in range(0, pairs.num_rows, OUTPUT_ROWS)]
+        return self._alone(0, first) if self.kind is JoinKind.LEFT_SEMI else []
+
+    def _that_pass(self, pairs: Combination, numbers: Int64s | None) -> tuple[Combination, Int64s | None]:
+        """Pairs for which the residual condition holds."""
+        if self.residual is None or not pairs.num_rows:
+            return pairs, numbers
+        starts = range(0, pairs.num_rows, OUTPUT_ROWS)
+        passing = np.concatenate([mask(self.residual, self._read_by_residual(pairs, start)) for start in starts])
+        if passing.all():
+            return pairs, numbers
+        chosen = np.flatnonzero(passing)
+        return pairs.subset(chosen), None if numbers is None else numbers[chosen]
+
+    def _read_by_residual(self, pairs: Combination, start: int) -> pa.RecordBatch:
+        columns: list[pa.Array] = []
+        fields: list[pa.Field] = []
+        for port, wanted in enumerate(self._read):
+            batch, rows = pairs.parts[port]
+            taken = pa.array(rows[start : start + OUTPUT_ROWS])
+            columns += [batch.rows.column(at).take(taken) for at in wanted]
+            fields += [self._schemas[port].field(at) for at in wanted]
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    def _store_watched(self, port: int, new: Combination, debts: Debts) -> list[Batch]:
+        """Keep the rows that are still of use; the others, and windows that have passed, are decided."""
+        batch, _ = new.parts[port]
+        keep = self._useful(port, batch, new.keys)
+        overdue = debts.overdue(self._horizon(port), lost=~keep)
+        debts.settled[overdue] = True
+        results = self._unmatched(port, [(batch, *debts.owners(overdue))])
+        side = self._sides[port]
+        assert isinstance(side, PreservedSide)
+        if side.until_settled:
+            opened = debts.open_rows()
+            side.decided += int(np.count_nonzero(keep & ~opened))
+            keep &= opened
+        if keep.all():
+            side.insert_with(batch, new.hashes, debts)
+        else:
+            chosen = np.flatnonzero(keep)
+            side.insert_with(batch.take(chosen), new.hashes[chosen], debts.chosen(chosen))
+        return results
+
+    # -- rows alone ---------------------------------------------------------------------------------------------------
+
+    def _unmatched(self, port: int, found: Iterable[Alone]) -> list[Batch]:
+        """Answers of rows of which is proven that they have no partner."""
+        if port not in self.kind.preserved:
+            # Nobody asks for them, but they must be looked up: that settles them.
+            for _ in found:
+                pass
+            return []
+        results = self._alone(port, found)
+        self._counts["unmatched"] += sum(result.num_rows for result in results)
+        return results
+
+    def _alone(self, port: int, found: Iterable[Alone]) -> list[Batch]:
+        results: list[Batch] = []
+        for batch, rows, numbers in found:
+            for start in range(0, len(rows), OUTPUT_ROWS):
+                piece = slice(start, start + OUTPUT_ROWS)
+                results.append(self._shaped(port, batch, rows[piece], None if numbers is None else numbers[piece]))
+        return results
+
+    def _shaped(self, port: int, batch: Batch, rows: Int64s, numbers: Int64s | None) -> Batch:
+        """Rows of one input in the shape of the output; their position names input and window too."""
+        own = batch.rows.take(pa.array(rows)).columns
+        pos = batch.pos[rows]
+        columns = own
+        if self.kind.shows_pairs:
+            missing = [pa.nulls(len(rows), item.type) for item in self._schemas[1 - port]]
+            columns = [*own, *missing] if port == 0 else [*missing, *own]
+            pos = mix_positions(pos, np.full(len(rows), -1 - port))
+        if numbers is not None:
+            pos = mix_positions(pos, numbers)
+            if self.window_number:
+                columns = [*columns, pa.array(numbers, pa.int64())]
+        return Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), batch.ts[rows], pos)
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
+
+    def on_metadata(self, port: int, mark: Metadata) -> Elements:
+        if isinstance(mark, End):
+            # Whatever the query has not seen by now it will not see.
+            return self._counted(self._overdue([FOREVER, FOREVER]))
+        return super().on_metadata(port, mark)
+
+    def _punctuated(self, port: int, mark: Punctuation) -> Elements:
+        self._propagation.wait(port, mark)
+        unmatched: list[Batch] = []
+        other = 1 - port
+        if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark) and self._sides[other].num_rows:
+            unmatched = self._purge_closed(other)
+        released = self._release()
+        self._forget_when_grown()
+        return self._counted([*unmatched, *released, *self._promise()])
+
+    def _purge_closed(self, port: int) -> list[Batch]:
+        side = self._sides[port]
+        unmatched: list[Batch] = []
+        if isinstance(side, PreservedSide):
+            taken = side.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows))
+            unmatched = self._unmatched(port, taken)
+        side.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])))
+        return unmatched
+
+    def _release(self) -> list[Punctuation]:
+        # With two inputs a finished key has no stored rows left to purge.
+        return [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
+
+    def _progress(self, port: int, ts: int) -> Elements:
+        self._frontiers[port] = max(self._frontiers[port], ts)
+        unmatched = self._overdue([self._horizon(at) for at in (0, 1)])
+        expired = [side.expire(self._horizon(at)) for at, side in enumerate(self._sides)]
+        # Rows of semi and anti joins also leave by finding a partner.
+        released = self._release() if any(expired) or not self.kind.shows_pairs else []
+        return self._counted([*unmatched, *released, *self._promise()])
+
+    def _overdue(self, horizons: Sequence[int]) -> list[Batch]:
+        return [batch for at, side in self._watched for batch in self._unmatched(at, side.take_overdue(horizons[at]))]
+
+    def _promise(self) -> list[Heartbeat]:
+        """The frontier of the output: not past a row that may still be emitted with its own time."""
+        held = min(min(self._frontiers), *(side.oldest for _, side in self._watched))
+        if held <= self._sent:
+            return []
+        self._sent = held
+        return [Heartbeat(held)]
+
+    def _counted(self, elements: Elements) -> Elements:
+        self._counts["results"] += sum(element.num_rows for element in elements if isinstance(element, Batch))
+        return elements
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def counters(self) -> Mapping[str, int]:
+        watched: list[Any] = [side for _, side in self._watched]
+        own = {"owed": sum(side.owed for side in watched), "decided": sum(side.decided for side in watched)}
+        return {**super().counters(), **own}
+
+
+def _columns_read(residual: Expr | None, schema: pa.Schema) -> list[int]:
+    if residual is None:
+        return []
+    known = Schema.from_arrow(schema)
+    return sorted({known.index(name) for name in columns_of(residual) if name in known})
+
+
+def _counted(counts: Int64s) -> Int64s:
+    """0, 1, … for each of the counts, one behind the other."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
