@@ -29,17 +29,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
+from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import describe
-from penstock.plan.nodes.relational import Node, Reference
+from penstock.plan.nodes.relational import Node, Reference, WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
 CATALYST, KERNEL, QUERY = "catalyst", "kernel", "query"
@@ -78,6 +80,9 @@ class Operation:
     rate: float | None
     shared_with: tuple[str, ...]
     inputs: tuple[Operation, ...]
+    #: Name of the operator in reports, and estimated memory of each input of a join.
+    name: str = ""
+    memory: tuple[InputEstimate, ...] = ()
 
     @property
     def place(self) -> str:
@@ -108,6 +113,7 @@ class Operation:
             "bounded": self.is_bounded,
             "rows_per_second": self.rate,
             "shared_with": list(self.shared_with),
+            "memory": [_memory_json(estimate) for estimate in self.memory],
             "inputs": [part.to_json() for part in self.inputs],
         }
 
@@ -143,7 +149,14 @@ class Explanation:
         sources = [line for source, stage in self._sources() for line in _source_lines(source, stage)]
         exchanges = [_exchange_line(exchange, stage) for exchange, stage in self._exchanges()]
         lines += ["", "sources, as Catalyst reads them", *sources]
-        return "\n".join([*lines, *(["", "exchanges", *exchanges] if exchanges else [])])
+        lines += ["", "exchanges", *exchanges] if exchanges else []
+        return "\n".join([*lines, *self._memory_lines()])
+
+    def _memory_lines(self) -> list[str]:
+        """Estimated memory of every join, each once however many queries share it."""
+        found = {part.name: part for query in self.queries for part, _ in _flat(query.plan) if part.memory}
+        lines = [line for name, part in found.items() for line in (f"  {name}", *(f"  . {text}" for text in part.memory))]
+        return ["", "memory of joins: rate × mean stay of a row", *lines] if lines else []
 
     def _sources(self) -> Iterator[tuple[SourceEntry, int]]:
         return ((source, stage.level) for stage in self.job.stages for source in stage.sources)
@@ -169,17 +182,27 @@ class Explanation:
         }
 
 
-def explain(catalog: Catalog, shards: int = 2) -> Explanation:
-    """Rewrite an application, cut it into stages, judge its state, and show all that."""
+def explain(catalog: Catalog, shards: int = 2, measured: Mapping[str, tuple[InputEstimate, ...]] | None = None) -> Explanation:
+    """Rewrite an application, cut it into stages, judge its state, and show all that.
+
+    Parameters
+    ----------
+    measured
+        Estimates of joins from a run, by the operator's name (`MemoryMonitor.estimates`); without them memory is estimated
+        from declared rates and windows.
+    """
     final = rewritten(catalog)
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    explained = [_explained(query, job, judged, users) for query in final.in_order()]
+    explained = [_explained(query, job, judged, users, measured or {}) for query in final.in_order()]
     return Explanation(catalog.name, job, tuple(explained))
 
 
-def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
+def _explained(
+    query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]],
+    measured: Mapping[str, tuple[InputEstimate, ...]],
+) -> Explained:  # fmt: skip
     def operation(node: Node) -> Operation:
         found = judged[id(node)]
         first, *more = describe(node)
@@ -199,12 +222,32 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
             found.known.rate,
             tuple(sorted(users.get(name, frozenset()) - {query.name})),
             tuple(operation(part) for part in node.inputs),
+            name,
+            measured.get(name) or _declared_memory(node, judged),
         )
 
     destinations = tuple(
         " ".join([item.format, *(f"{key}={value}" for key, value in item.options.items())]) for item in query.destinations
     )
     return Explained(query.name, destinations, operation(query.plan))
+
+
+def _declared_memory(node: Node, judged: Mapping[int, Judged]) -> tuple[InputEstimate, ...]:
+    """What declarations say about the memory of a join; nothing for other operators."""
+    if not isinstance(node, WindowJoin):
+        return ()
+    return declared_estimates(node, [judged[id(part)].known for part in node.parts], judged[id(node)].holdings)
+
+
+def _memory_json(estimate: InputEstimate) -> dict[str, Any]:
+    rows = estimate.rows if estimate.rows is not None and isfinite(estimate.rows) else None
+    return {
+        "input": estimate.name,
+        "rows": rows,
+        "bytes": None if rows is None else rows * estimate.bytes_per_row,
+        "basis": str(estimate.basis),
+        "possibly_unsafe": estimate.is_possibly_unsafe,
+    }
 
 
 def _assumed(found: Judged) -> list[str]:

@@ -41,3 +41,8 @@ sources, as Catalyst reads them
   . where: (`price` > 1.0D)
   bid (feed) -> stage 1 by bidder
   . crosses: item_id, bidder
+
+memory of joins: rate × mean stay of a row
+  WindowJoin1
+  . memory of a: about 8,640,500 rows, 207.4 MB (window)
+  . memory of b: known once values have been closed, possibly unsafe

@@ -61,3 +61,8 @@ sources, as Catalyst reads them
 
 exchanges
   Select4, stage 1 -> stage 2 by w: v, w
+
+memory of joins: rate × mean stay of a row
+  WindowJoin1
+  . memory of a: the rate is not declared
+  . memory of b: the rate is not declared
