@@ -103,7 +103,7 @@ def test_prices_spread_over_the_orders_of_magnitude() -> None:
     assert np.median(prices) == pytest.approx(10**5, rel=0.2)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     in_flight=st.integers(1, 80),
     cycles_per_mark=st.integers(1, 7),
@@ -134,7 +134,7 @@ def test_no_bid_follows_the_close_of_its_auction_in_any_partition(
         assert len(closed) >= newest - in_flight - 3 * cycles_per_mark - 6
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     active_people=st.integers(1, 80),
     partitions=st.sampled_from([1, 2, 4]),
