@@ -49,7 +49,7 @@ crash: $(READY)  ## tests that kill processes
 	$(PYTEST) -m crash
 
 bench: $(READY)  ## benchmarks; results are added to benchmarks/RESULTS.md
-	@for module in benchmarks/[a-z]*.py; do \
+	@for module in $$(ls benchmarks/[a-z]*.py | grep -v common); do \
 		name=$$(basename $$module .py); \
 		$(BIN)/python -m benchmarks.$$name || exit 1; \
 	done

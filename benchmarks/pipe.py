@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks.common import Timing, main, session, timed
-from benchmarks.window_join import ROWS, ours, sides
+from benchmarks.window_join import ROWS, WARM_UP, ours, sides
 from penstock.language.application import parse_query
 from penstock.lowering.stages import Job, build_job
 from penstock.model.batch import Batch
@@ -80,7 +80,7 @@ def run() -> Mapping[str, Any]:
     parser.add_argument("--batches", type=int, default=12)
     batches = parser.parse_args().batches
     spark = session()
-    ours(spark, 2, "bigint")
+    ours(spark, WARM_UP, "bigint")
     joined = ours(spark, batches, "bigint")
     through = identity(spark, batches, joined.output_rows / (2 * ROWS * batches))
     share = joined.rows_per_second / through.rows_per_second

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
@@ -78,16 +79,25 @@ class _Decisions(InputPartition):
         self.shards = shards
 
 
-class _Reader(DataSourceStreamReader):
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Available-now has to be supported here too: one source without it makes Spark put everything into one micro-batch."""
+
     def __init__(self, path: str, shards: int) -> None:
         self.path = path  # and not the log itself: a reader is shipped to tasks
         self.shards = shards
+        self._available: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"decisions": 0}
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
-        return {"decisions": len(ControlLog(self.path))}
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._available = len(ControlLog(self.path))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        return {"decisions": len(ControlLog(self.path)) if self._available is None else self._available}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         first, stop = start["decisions"], end["decisions"]

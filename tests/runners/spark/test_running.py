@@ -146,3 +146,13 @@ def test_an_idle_stream_gives_no_answers_and_no_trouble(spark: SparkSession, tmp
 def test_an_application_without_queries_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidDeclaration, match="nothing to run"):
         App.from_text(application(queries="")).start(tmp_path)
+
+
+def test_available_now_keeps_the_source_s_micro_batches_and_stops_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Each source has to support it, the control stream too; otherwise Spark would take everything at once."""
+    query = "CREATE CQ copied AS SELECT id FROM lefts;"
+    run = App.from_text(application(600, query)).start(tmp_path / "checkpoint", spark=spark, shards=2, available_now=True)
+    run.wait(300)
+    assert not run.is_active
+    assert len(answers(run, "copied")) == 600
+    assert [report.input_rows for report in run.reports()][:3] == [200, 200, 200]
