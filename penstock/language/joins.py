@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidPlan, InvalidWindow, Place
 from penstock.expressions.nodes import Call, Column, Expr, Literal, columns_of, conjoin
-from penstock.language.resolve import Scope
+from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
@@ -123,7 +123,7 @@ def _one_join(
 
 
 def _join_two_by_two(scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan) -> Node:
-    _refuse_frames_in_steps(windows, scope.inputs[0].place)
+    refuse_frames_in_steps(windows, scope.inputs[0].place)
     node, joined = parts[0], [0]
     waiting = list(range(1, len(parts)))
     while waiting:
@@ -168,13 +168,18 @@ def _recent_enough(scope: Scope, windows: tuple[Window, ...], joined: list[int],
     for member in joined:
         window = windows[member]
         if isinstance(window, Sliding):
-            until = Call("+", (_time_column(scope, member), Literal(window.size, pa.int64())))
-            limits.append(Call("<=", (_time_column(scope, new), until)))
+            limits.append(no_later_than(scope.inputs[new], scope.inputs[member], window.size))
     return limits
 
 
-def _time_column(scope: Scope, index: int) -> Column:
-    part = scope.inputs[index]
+def no_later_than(new: Input, member: Input, size: int) -> Expr:
+    """The row of `new` is at most `size` newer than that of `member`."""
+    until = Call("+", (time_column(member), Literal(size, pa.int64())))
+    return Call("<=", (time_column(new), until))
+
+
+def time_column(part: Input) -> Column:
+    """The column with the event time of a source."""
     if not isinstance(part.node, Scan):
         text = (
             f"'{part.alias}' is the result of a query and has no timestamp column to compare; "
@@ -184,7 +189,8 @@ def _time_column(scope: Scope, index: int) -> Column:
     return Column(part.plan_name(part.node.stream.timestamp))
 
 
-def _refuse_frames_in_steps(windows: tuple[Window, ...], place: Place | None) -> None:
+def refuse_frames_in_steps(windows: tuple[Window, ...], place: Place | None) -> None:
+    """Refuse windows with ADVANCE in which an intermediate row would be in other windows than its parts."""
     framed = [window for window in windows if isinstance(window, Framed)]
     if framed and not (len(set(windows)) == 1 and framed[0].kind in _DISJOINT):
         text = (

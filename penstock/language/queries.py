@@ -15,10 +15,12 @@ from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownCo
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.joins import join, window_over_join
+from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named
 from penstock.language.syntax import QueryStatement, Text, Word, window_of
 from penstock.language.windows import aggregate_window, lifespan
 from penstock.model.declarations import Destination, StreamDeclaration
+from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.catalog import ContinuousQuery
@@ -117,9 +119,7 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
     if not isinstance(tree, exp.Select):
         raise SyntaxMistake("expected SELECT", context.text.place_of(tree))
     _refuse_unavailable(tree, context.text)
-    scope = Scope(_inputs(tree, context), context.text)
-    conditions = _conditions(tree, scope, context)
-    node, windows = _combined(scope, conditions, context)
+    scope, node, windows, conditions = _sources(tree, context)
     items = _items(tree, scope)
     grouped = needs_grouping(tree)
     is_distinct = bool(tree.args.get("distinct"))
@@ -137,12 +137,40 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
     return Built(node, frame)
 
 
-def _combined(scope: Scope, conditions: list[Expr], context: Context) -> tuple[Node, tuple[Window, ...]]:
-    """The rows all conditions leave; the windows are those of a join's inputs, none for a single input."""
+def _sources(tree: exp.Select, context: Context) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
+    """The rows FROM and WHERE leave, and how they are called; windows are those of a join's inputs, none for a single one."""
+    inputs = _inputs(tree, context)
+    joins = tree.args.get("joins") or ()
+    kinds = [_join_kind(joined, context.text) for joined in joins]
+    if any(kind is not JoinKind.INNER for kind in kinds):
+        return _joined_in_order(tree, inputs, kinds, context)
+    scope = Scope(inputs, context.text)
+    written = [joined.args["on"] for joined in joins if joined.args.get("on")]
+    conditions = _read([*written, *_filters(tree, context)], scope)
     if scope.is_qualified:
-        return join(scope, conditions, context.clock, context.life)
+        return scope, *join(scope, conditions, context.clock, context.life), conditions
     only = scope.inputs[0].node
-    return (Select(only, conjoin(conditions)) if conditions else only), ()
+    return scope, Select(only, conjoin(conditions)) if conditions else only, (), conditions
+
+
+def _joined_in_order(
+    tree: exp.Select, inputs: tuple[Input, ...], kinds: list[JoinKind], context: Context
+) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
+    scope = Scope(inputs[:1], context.text)
+    steps: list[Step] = []
+    for new, kind, joined in zip(inputs[1:], kinds, tree.args["joins"], strict=True):
+        if not joined.args.get("on"):
+            text = (
+                f"beside outer, semi and anti joins every source has its own condition; "
+                f"write JOIN {new.alias} ON … instead of a comma or CROSS JOIN"
+            )
+            raise SyntaxMistake(text, new.place)
+        wider = replace(scope, inputs=(*scope.inputs, new))
+        steps.append(Step(kind, new, _read([joined.args["on"]], wider)))
+        scope = wider if kind.shows_pairs else replace(scope, hidden=scope.hidden | {new.alias.lower()})
+    node, windows = join_in_order(inputs[0], steps, context.text, context.clock, context.life)
+    conditions = _read(_filters(tree, context), scope)
+    return scope, Select(node, conjoin(conditions)) if conditions else node, windows, conditions
 
 
 def _window_of_rows(scope: Scope, windows: tuple[Window, ...], context: Context) -> Framed | Unbounded:
@@ -175,12 +203,15 @@ def _refuse_unavailable(tree: exp.Expr, text: Text) -> None:
         if found:
             first = found[0] if isinstance(found, list) else found
             raise SyntaxMistake(f"{word} is not available on streams: {advice}", text.place_of(first))
-    for joined in tree.args.get("joins") or ():
-        words = [joined.args.get(part) for part in ("method", "side", "kind")]
-        unusual = [word for word in words if word and word not in ("INNER", "CROSS")]
-        if unusual or joined.args.get("using"):
-            word = f"JOIN … USING ({joined.args['using'][0].name})" if not unusual else f"{' '.join(unusual)} JOIN"
-            raise SyntaxMistake(f"{word} is not available; write JOIN … ON a.x = b.y", text.place_of(joined))
+
+
+def _join_kind(joined: exp.Join, text: Text) -> JoinKind:
+    words = [joined.args[part].upper() for part in ("method", "side", "kind") if joined.args.get(part)]
+    kind = JoinKind.called("".join(words) or "inner")
+    if kind is None or joined.args.get("using"):
+        word = f"{' '.join(words)} JOIN" if kind is None else f"JOIN … USING ({joined.args['using'][0].name})"
+        raise SyntaxMistake(f"{word} is not available; write JOIN … ON a.x = b.y", text.place_of(joined))
+    return kind
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------
@@ -237,23 +268,36 @@ def _window_of_input(part: Input, context: Context) -> Framed | Unbounded:
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def _conditions(tree: exp.Select, scope: Scope, context: Context) -> list[Expr]:
-    written = [joined.args["on"] for joined in tree.args.get("joins") or () if joined.args.get("on")]
-    if tree.args.get("where"):
-        written.append(tree.args["where"].this)
+def _filters(tree: exp.Select, context: Context) -> list[exp.Expr]:
+    """WHERE, and what acts like it."""
+    written = [tree.args["where"].this] if tree.args.get("where") else []
     having = tree.args.get("having")
     if having and not needs_grouping(tree):
         if having.meta.get("word") != "GFILTER":
             raise SyntaxMistake("HAVING needs GROUP BY or an aggregate; use WHERE for rows", context.text.place_of(having))
         context.warn("GFILTER stands on a select without GROUP BY and acts like WHERE")
         written.append(having.this)
+    return written
+
+
+def _read(written: list[exp.Expr], scope: Scope) -> list[Expr]:
+    """The conjuncts of conditions."""
     found: list[Expr] = []
     for condition in written:
-        refuse_aggregates(condition, context.text)
+        refuse_aggregates(condition, scope.text)
+        _refuse_subqueries(condition, scope.text)
         expression = scope.expression(condition)
         check_condition(expression, _all_columns(scope))
         found += conjuncts(expression)
     return found
+
+
+def _refuse_subqueries(condition: exp.Expr, text: Text) -> None:
+    for node in condition.walk():
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
+            word = "EXISTS (…)" if isinstance(node, exp.Exists) else "IN (SELECT …)"
+            advice = "write LEFT SEMI JOIN … ON instead, and LEFT ANTI JOIN … ON for NOT"
+            raise SyntaxMistake(f"{word} is not available on streams: {advice}", text.place_of(node))
 
 
 def _all_columns(scope: Scope) -> Schema:

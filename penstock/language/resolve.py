@@ -42,6 +42,8 @@ class Scope:
 
     inputs: tuple[Input, ...]
     text: Text
+    #: Sources whose columns end with the ON of their semi or anti join, by alias in lower case.
+    hidden: frozenset[str] = frozenset()
 
     @property
     def is_qualified(self) -> bool:
@@ -65,6 +67,9 @@ class Scope:
     def _unknown_alias(self, column: exp.Column) -> SyntaxMistake:
         written = ".".join(part.name for part in column.parts[:-1])
         place = self.text.place_of(column.parts[0])
+        if written.lower() in self.hidden:
+            text = f"'{written}' is joined by SEMI or ANTI JOIN: its columns are known in the ON of that join only"
+            return SyntaxMistake(text, place)
         return SyntaxMistake(f"FROM has no source '{written}'; {suggestion(written, [part.alias for part in self.inputs])}", place)
 
     def _unknown(self, name: str, parts: Iterable[Input], place: Place | None) -> UnknownColumn:

@@ -48,6 +48,22 @@ class JoinKind(StrEnum):
         """Inputs of which must be known whether a row has found a partner."""
         return (0,) if self is JoinKind.LEFT_SEMI else self.preserved
 
+    def stated_on(self, port: int) -> tuple[int, ...]:
+        """Inputs on whose key columns a punctuation of one input on its key may be stated in the output.
+
+        That an input sends no more rows with some key says nothing about rows of the other that are answers without partner.
+        """
+        if self is JoinKind.LEFT_ANTI:
+            return (0,) if port == 0 else ()
+        if self is JoinKind.LEFT_SEMI:
+            return (0,)
+        return (port,) if port in self.extended else (0, 1)
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """Inputs without which there is no answer: their end is the end of the output."""
+        return tuple(port for port in (0, 1) if 1 - port not in self.preserved)
+
     @property
     def extended(self) -> tuple[int, ...]:
         """Inputs whose columns are NULL where a row of the other input has no partner."""

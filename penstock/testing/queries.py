@@ -86,7 +86,7 @@ def applications(draw: st.DrawFn) -> list[Query]:
     made: list[Query] = []
     for number in range(draw(st.integers(1, 3))):
         sources = [*map(_base, STREAMS), *made, *made]
-        shape = draw(st.sampled_from([_filtered, _grouped, _distinct, _joined, _joined, _framed, _united, _chained, _counted]))
+        shape = draw(st.sampled_from(_SHAPES))
         made.append(draw(shape(f"cq{number}", sources)))
     return made
 
@@ -278,6 +278,92 @@ def _united(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
     texts = [f"SELECT {x} AS a, {y} AS b FROM {part.name}" for part, (x, y) in zip(parts, pairs, strict=True)]
     tables = [f"SELECT {x} AS a, {y} AS b, _ts FROM ({part.equivalent})" for part, (x, y) in zip(parts, pairs, strict=True)]
     return Query(name, " UNION ALL ".join(texts), " UNION ALL ".join(tables), ("a", "b"))
+
+
+@st.composite
+def _outer(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
+    """Two inputs joined left, right, full, semi or anti; ON has further conditions, WHERE comes after the join."""
+    parts = [draw(st.sampled_from(list(sources))) for _ in "ab"]
+    kind = draw(st.sampled_from(_KINDS[1:]))
+    lengths = [draw(st.sampled_from([0, 2, 5, 9, None])) for _ in "ab"]
+    pairs = [_pair(draw, part, alias) for part, alias in zip(parts, "ab", strict=True)]
+    texts = ["{0} = {2}", "{1} < {3}", "{0} > 1", "{2} <> 2", "TRUE"]
+    on = draw(st.lists(st.sampled_from(texts[1:]), max_size=2))
+    condition = " AND ".join([texts[0], *on]).format(*pairs[0], *pairs[1])
+    shows_pairs = kind not in ("LEFT SEMI", "LEFT ANTI")
+    filtered = draw(st.sampled_from([0, 0, 1])) if shows_pairs else 0
+    where = draw(st.sampled_from(["", f" WHERE {_spelt(draw(st.sampled_from(_CONDITIONS)), *pairs[filtered])}"]))
+    clauses = ["" if size is None else f"[RANGE {size}]" for size in lengths]
+    listed = f"{pairs[0][0]} AS a, {pairs[1][1] if shows_pairs else pairs[0][1]} AS b"
+    time = "greatest(a._ts, b._ts)" if shows_pairs else "a._ts"
+    near = _near("ab", lengths)
+    return Query(
+        name,
+        f"SELECT {listed} FROM {parts[0].name} a {clauses[0]} {kind} JOIN {parts[1].name} b {clauses[1]} ON {condition}{where}",
+        f"SELECT {listed}, {time} AS _ts FROM ({parts[0].equivalent}) a {kind.removeprefix('LEFT ') if not shows_pairs else kind} "
+        f"JOIN ({parts[1].equivalent}) b ON {condition} AND {near}{where}",
+        ("a", "b"),
+    )  # fmt: skip
+
+
+@st.composite
+def _framed_outer(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
+    """Windows of equal number, each with its own outer, semi or anti join."""
+    parts = [draw(st.sampled_from(list(sources))) for _ in "ab"]
+    kind = draw(st.sampled_from(_KINDS[1:]))
+    window = draw(_windows())
+    clause = window.clause if "ADVANCE" in window.clause else window.clause.replace("]", " TUMBLING]")
+    equal = f"a.{parts[0].numbers[0]} = b.{parts[1].numbers[0]}"
+    shows_pairs = kind not in ("LEFT SEMI", "LEFT ANTI")
+    listed = f"a.{parts[0].numbers[0]} AS a, {'b' if shows_pairs else 'a'}.{parts[int(shows_pairs)].numbers[1]} AS b"
+    time = "greatest(a._ts, b._ts)" if shows_pairs else "a._ts"
+    tables = [f"({_in_windows(part.equivalent, window)})" for part in parts]
+    return Query(
+        name,
+        f"{window.life}AS SELECT {listed} FROM {parts[0].name} a {clause} {kind} JOIN {parts[1].name} b {clause} ON {equal}",
+        f"SELECT {listed}, {time} AS _ts FROM {tables[0]} a {kind.removeprefix('LEFT ') if not shows_pairs else kind} "
+        f"JOIN {tables[1]} b ON a.w = b.w AND {equal}",
+        ("a", "b"),
+    )  # fmt: skip
+
+
+@st.composite
+def _outer_chain(draw: st.DrawFn, name: str, sources: Sequence[Query]) -> Query:
+    """Three base streams joined two by two; what is missing in a row bounds nothing."""
+    first, second = draw(st.sampled_from(_KINDS)), draw(st.sampled_from(_KINDS[1:]))
+    streams = [_base(draw(st.sampled_from(STREAMS))) for _ in "abc"]
+    sizes = dict(zip("abc", [draw(st.sampled_from([0, 3, 8])) for _ in "abc"], strict=True))
+    seen = "ab" if first not in ("LEFT SEMI", "LEFT ANTI") else "a"
+    key = draw(st.sampled_from(["a.k", f"{seen[-1]}.i", f"coalesce({', '.join(f'{alias}.k' for alias in seen)}, 0)"]))
+    ons = "a.k = b.k", f"{key} = c.k AND a.i < c.i + 2"
+    limits = [f"({alias}._ts IS NULL OR c._ts - {alias}._ts <= {sizes[alias]})" for alias in seen]
+    newest = f"greatest({', '.join(f'{alias}._ts' for alias in seen)})"
+    near = _near("ab", [sizes["a"], sizes["b"]]), " AND ".join([*limits, f"{newest} - c._ts <= {sizes['c']}"])
+    shown = seen + ("c" if second not in ("LEFT SEMI", "LEFT ANTI") else "")
+    listed = f"a.k AS a, {shown[-1]}.i AS b"
+    kinds = [kind.removeprefix("LEFT ") if kind.endswith(("SEMI", "ANTI")) else kind for kind in (first, second)]
+    froms = [f"{part.name} {alias} [RANGE {sizes[alias]}]" for part, alias in zip(streams, "abc", strict=True)]
+    tables = [f"({part.equivalent}) {alias}" for part, alias in zip(streams, "abc", strict=True)]
+    return Query(
+        name,
+        f"SELECT {listed} FROM {froms[0]} {first} JOIN {froms[1]} ON {ons[0]} {second} JOIN {froms[2]} ON {ons[1]}",
+        f"SELECT {listed}, greatest({', '.join(f'{alias}._ts' for alias in shown)}) AS _ts FROM {tables[0]} {kinds[0]} "
+        f"JOIN {tables[1]} ON {ons[0]} AND {near[0]} {kinds[1]} JOIN {tables[2]} ON {ons[1]} AND {near[1]}",
+        ("a", "b"),
+    )
+
+
+_KINDS = ("", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
+_OUTER_SHAPES = (_outer, _outer, _framed_outer, _outer_chain)
+_SHAPES = (_filtered, _grouped, _distinct, _joined, _joined, _framed, _united, _chained, _counted, *_OUTER_SHAPES)
+
+
+@st.composite
+def outer_applications(draw: st.DrawFn) -> list[Query]:
+    """An outer, semi or anti join, and a query that reads it."""
+    made = draw(draw(st.sampled_from(_OUTER_SHAPES))("cq0", list(map(_base, STREAMS))))
+    reader = draw(st.sampled_from([_grouped, _distinct, _joined, _outer, _filtered]))
+    return [made, draw(reader("cq1", [made]))]
 
 
 def application_text(queries: Sequence[Query]) -> str:

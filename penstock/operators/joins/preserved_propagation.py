@@ -30,23 +30,6 @@ from penstock.model.patterns import Pattern, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.operators.joins.propagation import Propagation
 
-#: For each input, on whose key columns its punctuations on the key may be stated.
-_TARGETS: Mapping[JoinKind, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    JoinKind.LEFT: ((0, 1), (1,)),
-    JoinKind.RIGHT: ((0,), (0, 1)),
-    JoinKind.FULL: ((0,), (1,)),
-    JoinKind.LEFT_SEMI: ((0,), (0,)),
-    JoinKind.LEFT_ANTI: ((0,), ()),
-}
-#: Inputs without which there is no answer: their end is the end of the output.
-_NEEDED: Mapping[JoinKind, tuple[int, ...]] = {
-    JoinKind.LEFT: (0,),
-    JoinKind.RIGHT: (1,),
-    JoinKind.FULL: (),
-    JoinKind.LEFT_SEMI: (0, 1),
-    JoinKind.LEFT_ANTI: (0,),
-}
-
 
 class PreservedPropagation(Propagation):
     """Punctuations that wait in a join of two inputs that is not inner."""
@@ -67,12 +50,12 @@ class PreservedPropagation(Propagation):
 
     def wait(self, port: int, mark: Punctuation) -> None:
         shown = self.kind.shows_pairs or port == 0
-        if shown or (_TARGETS[self.kind][port] and mark.is_exploitable_for(self.keys[port])):
+        if shown or (self.kind.stated_on(port) and mark.is_exploitable_for(self.keys[port])):
             super().wait(port, mark)
 
     def _announce_keys(self, port: int, mark: Punctuation) -> list[Punctuation]:
         stated: list[Punctuation] = []
-        for target in _TARGETS[self.kind][port]:
+        for target in self.kind.stated_on(port):
             said = mark.extend(self.keys[0])
             if target in self.kind.extended:
                 said = _never_all_null(said)
@@ -84,7 +67,7 @@ class PreservedPropagation(Propagation):
 
     def _announce_rest(self, port: int, restricted: Mapping[str, Pattern]) -> list[Punctuation]:
         if not restricted:
-            return [self._stated({})] if port in _NEEDED[self.kind] else []
+            return [self._stated({})] if port in self.kind.needed else []
         if not self.kind.shows_pairs and port == 1:
             return []
         mark = self._stated(restricted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Sliding
 from penstock.plan.analysis.holdings import (
     BoundedBy,
@@ -38,7 +39,13 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
         if not more:
             break
         found |= more
-    return [found.get(port) or _without_bound(node, inputs, port) for port in ports]
+    holdings = [found.get(port) or _without_bound(node, inputs, port) for port in ports]
+    return [_held_back(holding) if port in node.kind.watched else holding for port, holding in enumerate(holdings)]
+
+
+def _held_back(holding: Holding) -> Holding:
+    """Rows that may be answers without partner keep their time, so the frontier of the output waits for them."""
+    return replace(holding, why=f"{holding.why}; until its answer is known event time of the output waits for it")
 
 
 def _names(node: WindowJoin) -> list[str]:
@@ -141,7 +148,10 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
 
 
 def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:
-    """A punctuation of an input leaves once the rows it matches are gone; one on the key speaks for every key column."""
+    """A punctuation of an input leaves once the rows it matches are gone; one on the key speaks for every key column.
+
+    Where rows are answers without partner it speaks for fewer, see `JoinKind.stated_on`.
+    """
     schemes: dict[frozenset[str], Scheme] = {}
     for port, (known, holding) in enumerate(zip(inputs, holdings, strict=True)):
         if not holding.is_bounded or holding.by is BoundedBy.END:
@@ -152,9 +162,23 @@ def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequen
             passed = replace(scheme, condition=condition, among="")
             places = [keys.get(name.lower()) for name in scheme.columns]
             if None in places:
-                schemes.setdefault(scheme.columns, passed)
+                if port == 0 or node.kind.shows_pairs:
+                    schemes.setdefault(scheme.columns, passed)
                 continue
-            for mine in node.keys:
-                columns = frozenset(mine[at] for at in places if at is not None)
+            for target in range(len(node.keys)) if node.kind is JoinKind.INNER else node.kind.stated_on(port):
+                columns = frozenset(node.keys[target][at] for at in places if at is not None)
                 schemes.setdefault(columns, replace(passed, columns=columns))
-    return replace(slowest(inputs), schemes=tuple(schemes.values()))
+    return replace(_event_time(node, inputs, holdings), schemes=tuple(schemes.values()))
+
+
+def _event_time(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:
+    """Event time of the output is behind that of the inputs by as long as a row can wait for its answer."""
+    known = slowest(inputs)
+    waits = 0
+    for port in node.kind.watched:
+        if not holdings[port].is_bounded or holdings[port].by is BoundedBy.END:
+            why = f"rows of {_names(node)[port]} may be answered at any time, because nothing rules out partners"
+            return replace(known, stalled=known.stalled or why)
+        if holdings[port].by is BoundedBy.WINDOW:
+            waits = max(waits, _window_length(node, port) or 0)
+    return replace(known, lag=known.lag + waits)

@@ -134,3 +134,39 @@ Project total = `sum(v)`
   GroupBy (): sum(v) [tumbling 10]
     Project id, v
       Scan a
+
+====
+-- of the second input of a semi join only what ON reads
+CREATE STREAM a (k BIGINT, v BIGINT, u BIGINT, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE STREAM b (k BIGINT, w BIGINT, x BIGINT, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ semi_join AS SELECT a.k FROM a [RANGE 9] LEFT SEMI JOIN b [RANGE 5] ON a.k = b.k AND v < w + 4;
+CREATE CQ left_join AS SELECT a.k, x FROM a [RANGE 9] LEFT JOIN b [RANGE 5] ON a.k = b.k;
+
+----
+semi_join
+Project k = a.k
+  WindowJoin LEFT SEMI a.k = b.k [sliding 9 | sliding 5]
+    . on a.v < b.w + 4
+    Scan a
+    Scan b
+=>
+Project k = a.k
+  WindowJoin LEFT SEMI a.k = b.k [sliding 9 | sliding 5]
+    . on a.v < b.w + 4
+    Project a.k, a.v
+      Scan a
+    Project b.k, b.w
+      Scan b
+
+left_join
+Project k = a.k, x = b.x
+  WindowJoin LEFT a.k = b.k [sliding 9 | sliding 5]
+    Scan a
+    Scan b
+=>
+Project k = a.k, x = b.x
+  WindowJoin LEFT a.k = b.k [sliding 9 | sliding 5]
+    Project a.k
+      Scan a
+    Project b.k, b.x
+      Scan b
