@@ -22,14 +22,17 @@ from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
 from penstock.metadata.batches import follows_its_punctuation, merged
 from penstock.metadata.derivation import UniqueAttribute
+from penstock.metadata.generation import ClusterEdge, OpenClusters, coded_clusters, decoded_clusters
+from penstock.metadata.scoped import ScopeBoard, coded, decoded
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.elements import FOREVER, NEVER, Element, End, Heartbeat, Quarantined
 from penstock.model.masks import Mask, booleans
-from penstock.model.patterns import Pattern, between, constant
+from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import decode, encode
 from penstock.model.schema import Schema
+from penstock.model.scoped import ScopedPunctuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Ingress:
         self.alignment = Alignment(schema=self.schema, widen=self._widen)
         self.closed = Announcements(self.schema, self._widen)
         self.clustered: dict[str, dict[int, Any]] = {}
+        self.open_clusters: dict[str, dict[int, OpenClusters]] = {}
+        self.scopes = ScopeBoard()
+        self._told: ScopedPunctuation | None = None
         self.ended: dict[str, set[int]] = {}
         self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
 
@@ -92,7 +98,7 @@ class Ingress:
         ]
         # What is closed is remembered to detect violations.
         news = [mark for mark in merged([*released, *self._unique(usable)]) if self.closed.add(mark)]
-        return [*refused, *usable, *news, *self._heartbeat(), *self._ends(ordered)]
+        return [*refused, *usable, *news, *self._scoped(ordered), *self._heartbeat(), *self._ends(ordered)]
 
     def _rows(self, packet: Packet, marks: list[Punctuation], refused: list[Quarantined]) -> list[tuple[Batch, Mask]]:
         """The packet's rows in time, and which of them match a punctuation before them; adds the packet's own marks."""
@@ -205,7 +211,13 @@ class Ingress:
         marks: list[Punctuation] = []
         for label, edge in packet.edges.items():
             kind, column = label.split(":", 1)
-            if kind == "ordered":
+            if kind == "scope":
+                continue  # for operators, not about rows that violate it
+            if kind == "within":
+                known_values = self.open_clusters.setdefault(column, {}).setdefault(packet.partition, OpenClusters())
+                ended = known_values.follow(ClusterEdge.from_json(edge))
+                marks += [self._mark(column, one_of(ended), -1)] if ended else []
+            elif kind == "ordered":
                 # The range ends below the newest value; the packing task has judged the rows it was learnt from.
                 greatest, position = edge
                 marks.append(self._mark(column, between(None, decode(greatest), True, False), position))
@@ -217,6 +229,27 @@ class Ingress:
                     marks.append(self._mark(column, constant(open_value), -1))
                 known[packet.partition] = last
         return marks
+
+    def _scoped(self, packets: Sequence[Packet]) -> list[Element]:
+        """What is announced about the next rows, when that changes; statements about a probable end pass at once."""
+        probable: list[Element] = []
+        for packet in packets:
+            self.scopes.see_partition(packet.partition)
+            passed, left = packet.edges.get("scope:", (0, ()))
+            self.scopes.pass_rows(packet.partition, passed)
+            for statement in map(decoded, left):
+                if statement.is_positive and statement.rows:
+                    self.scopes.announce(packet.partition, statement)
+                elif not statement.is_positive:
+                    agreed = self.scopes.doubt(packet.partition, statement)
+                    probable += [] if agreed is None else [agreed.to_herald()]
+        current = self.scopes.current()
+        if current == self._told:
+            return probable
+        # Rows that only use a scope up are no news: the operator counts them itself.
+        changed = current is None or self._told is None or current.patterns != self._told.patterns
+        self._told = current
+        return [*probable, (current or ScopedPunctuation.nothing_known()).to_herald()] if changed else probable
 
     def _mark(self, column: str, pattern: Pattern, pos: int) -> Punctuation:
         return Punctuation.of(self.spec.schema.names, 0, pos, **{column: pattern})
@@ -238,6 +271,9 @@ class Ingress:
                     column: [[partition, encode(value)] for partition, value in known.items()]
                     for column, known in self.clustered.items()
                 },
+                "open_clusters": coded_clusters(self.open_clusters),
+                "scopes": self.scopes.to_json(),
+                "told": None if self._told is None else coded(self._told),
                 "ended": {query: sorted(told) for query, told in self.ended.items()},
                 "totals": dict(self.totals),
             }
@@ -249,6 +285,10 @@ class Ingress:
         self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen)
         self.closed = Announcements.from_json(meta["closed"], self.schema, self._widen)
         self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
+        # Shards saved before there were scopes have none of these.
+        self.open_clusters = decoded_clusters(meta.get("open_clusters", {}))
+        self.scopes = ScopeBoard.from_json(meta["scopes"]) if "scopes" in meta else ScopeBoard()
+        self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = dict(meta["totals"])
 

@@ -6,7 +6,7 @@ The same function packs a Spark task and a local batch, so both hosts take the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -19,17 +19,16 @@ import pyarrow.compute as pc
 from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.promises import derive, unique_of
 from penstock.kernel.sharding import shard_of
-from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
-from penstock.metadata.embedded import read_punctuation
+from penstock.metadata.scoped import coded, read_statement
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.model.declarations import ConstraintKind, RowPolicy, StreamDeclaration
+from penstock.model.declarations import RowPolicy, StreamDeclaration
 from penstock.model.elements import NEVER
-from penstock.model.masks import comparable
 from penstock.model.patterns import constant, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.model.scalars import encode, plain
 from penstock.model.schema import Schema
+from penstock.model.scoped import ScopedPunctuation
 
 #: System columns a host adds to the user's columns before packing.
 TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position", "_mark", "_bad", "_keep"
@@ -107,7 +106,7 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 def _pack_partition(
     rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int]
 ) -> Iterator[tuple[int, Packet]]:
-    marks, rows, positions, bad_marks = _take_marks(rows, positions, route)
+    marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
     total = rows.num_rows + len(bad_marks)
     good, bad = _sound(rows)
     yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
@@ -115,10 +114,11 @@ def _pack_partition(
     kept = _mask(rows, KEEP)[good]
     late = _late_within_task(batch.ts, route.stream.disorder, newest.get(partition, NEVER))
     newest[partition] = max(newest.get(partition, NEVER), int(batch.ts.max(initial=NEVER)))
-    edges, derived, broken = _derive(batch, route, kept)
+    edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
+    edges |= _scope_edge(scopes, positions, route)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
-    unseen = _unique_of(batch.filter(~kept), route) if not kept.all() else []
+    unseen = unique_of(batch.filter(~kept), route.stream, dict(route.kept)) if not kept.all() else []
     routed = _route_marks([*marks, *derived, *unseen], route, home)
     filtered = int((~kept).sum())
     for shard in range(route.shards):
@@ -213,33 +213,50 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
 
 def _take_marks(
     rows: pa.RecordBatch, positions: Int64s, route: Route
-) -> tuple[list[Punctuation], pa.RecordBatch, Int64s, list[tuple[int, str]]]:
-    """Embedded punctuations, the remaining rows, the positions of these, and marks that cannot be read."""
+) -> tuple[list[Punctuation], list[tuple[int, ScopedPunctuation]], pa.RecordBatch, Int64s, list[tuple[int, str]]]:
+    """Embedded punctuations, scopes with their positions, remaining rows, positions of these, marks that cannot be read."""
     if MARK not in rows.schema.names or rows.column(MARK).null_count == rows.num_rows:
-        return [], rows, positions, []
+        return [], [], rows, positions, []
     is_mark = rows.column(MARK).is_valid().to_numpy(zero_copy_only=False)
     marks: list[Punctuation] = []
+    scopes: list[tuple[int, ScopedPunctuation]] = []
     unreadable: list[tuple[int, str]] = []
     for index in np.flatnonzero(is_mark).tolist():  # punctuations are few; each becomes an object anyway
         text = rows.column(MARK)[index].as_py()
         try:
             mark = read_mark(text, route, int(positions[index]))
-            marks += [] if mark is None else [mark]
+            if isinstance(mark, ScopedPunctuation):
+                scopes.append((int(positions[index]), mark))
+            elif mark is not None:
+                marks.append(mark)
         except InvalidPattern as found:
             if route.stream.punctuations is not None and route.stream.punctuations.on_bad is RowPolicy.ERROR:
                 raise
             unreadable.append((int(positions[index]), f"{text}: {found.message}"))
     keep = np.flatnonzero(~is_mark)
-    return marks, rows.take(pa.array(keep)), positions[keep], unreadable
+    return marks, scopes, rows.take(pa.array(keep)), positions[keep], unreadable
 
 
-def read_mark(text: str, route: Route, position: int) -> Punctuation | None:
+def read_mark(text: str, route: Route, position: int) -> Punctuation | ScopedPunctuation | None:
     """A punctuation from its JSON text, in the entry's names; None if it says nothing about the entry's columns."""
     stream = route.stream
     is_global = stream.punctuations is not None and stream.punctuations.is_global
     offset = position >> _PARTITION_BITS if stream.partition_column and stream.position_column else position
     where = f"stream '{stream.name}', position {offset}"
-    return in_entry_names(read_punctuation(text, stream.schema, where, position), route, is_global)
+    found = read_statement(text, stream.schema, where, position)
+    if isinstance(found, Punctuation):
+        return in_entry_names(found, route, is_global)
+    patterns = [in_entry_names(pattern, route, is_global) for pattern in found.patterns]
+    # What is said about a column that the entry does not have says nothing about the others.
+    return None if None in patterns else replace(found, patterns=tuple(pattern for pattern in patterns if pattern is not None))
+
+
+def _scope_edge(scopes: Sequence[tuple[int, ScopedPunctuation]], positions: Int64s, route: Route) -> dict[str, Any]:
+    """The rows that have passed, and what is left of each scope behind them; for streams whose rows may carry scopes."""
+    if route.stream.punctuations is None or not (scopes or len(positions)):
+        return {}
+    left = [scope.after(int(np.count_nonzero(positions > at))) for at, scope in scopes]
+    return {"scope:": [len(positions), [coded(scope) for scope in left]]}
 
 
 def in_entry_names(mark: Punctuation, route: Route, is_global: bool) -> Punctuation | None:
@@ -305,74 +322,3 @@ def _homes(listed: Sequence[tuple[Any, ...]], keys: tuple[str, ...], shards: int
         for values, kind in zip(zip(*listed, strict=True), kinds, strict=True)
     ]
     return shard_of(columns, len(listed), shards)
-
-
-# -- declared constraints --------------------------------------------------------------------------------------------
-
-
-def _derive(
-    batch: Batch, route: Route, kept: npt.NDArray[np.bool_]
-) -> tuple[dict[str, Any], list[Punctuation], npt.NDArray[np.bool_]]:
-    """What declared constraints say about this task's rows, and which rows break them; a shard adds what holds across tasks."""
-    edges: dict[str, Any] = {}
-    marks: list[Punctuation] = []
-    broken = np.zeros(batch.num_rows, np.bool_)
-    renamed = dict(route.kept)
-    for constraint in route.stream.constraints:
-        column = renamed.get(route.stream.schema[constraint.column].name)
-        if column is None:
-            continue
-        present = np.flatnonzero(batch.column(column).is_valid().to_numpy(zero_copy_only=False))
-        if not len(present):
-            continue  # NULL says nothing
-        values = batch.column(column).take(pa.array(present))
-        if constraint.kind is ConstraintKind.UNIQUE:
-            broken[present] |= _follows_unwanted(values, kept[present])
-        elif constraint.kind is ConstraintKind.ORDERED:
-            ranks = _ranks(values)
-            broken[present] |= ranks < np.maximum.accumulate(ranks)
-            greatest = values[int(np.argmax(ranks))]
-            edges[f"ordered:{column}"] = [encode(plain(greatest)), int(batch.pos.max())]
-        else:
-            broken[present] |= _comes_again(values)
-            edges[f"clustered:{column}"] = [encode(plain(values[0])), encode(plain(values[len(values) - 1]))]
-            marks += ClusteredAttribute(column).derive(batch.rows, batch.pos)
-    return edges, [mark.extend(route.columns.names) for mark in marks], broken
-
-
-def _follows_unwanted(values: pa.Array, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Wanted rows whose unique value stood in a row before them that is not wanted; shards find all other repetitions."""
-    if kept.all():
-        return np.zeros(len(kept), np.bool_)
-    codes = _ranks(values)
-    unwanted = np.flatnonzero(~kept)
-    first = np.full(int(codes.max()) + 1, len(codes))
-    np.minimum.at(first, codes[unwanted], unwanted)
-    result: npt.NDArray[np.bool_] = kept & (np.arange(len(codes)) > first[codes])
-    return result
-
-
-def _unique_of(filtered: Batch, route: Route) -> list[Punctuation]:
-    """Unique values of rows the query does not want: no shard sees the rows, but the values will not come again."""
-    renamed = dict(route.kept)
-    unique = [item for item in route.stream.constraints if item.kind is ConstraintKind.UNIQUE]
-    columns = [renamed.get(route.stream.schema[item.column].name) for item in unique]
-    marks = [mark for column in columns if column for mark in UniqueAttribute(column).derive(filtered.rows, filtered.pos)]
-    return [mark.extend(route.columns.names) for mark in marks]
-
-
-def _ranks(values: pa.Array) -> Int64s:
-    """Numbers in the order of the values; NaN is the greatest."""
-    ranks: Int64s = pc.rank(comparable(values), tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
-    return ranks
-
-
-def _comes_again(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Rows of a value that had already given way to another one."""
-    codes = _ranks(values)
-    starts = np.concatenate(([True], codes[1:] != codes[:-1]))
-    runs = np.cumsum(starts) - 1
-    first_run = np.full(int(codes.max()) + 1, len(codes))
-    np.minimum.at(first_run, codes, runs)
-    result: npt.NDArray[np.bool_] = runs > first_run[codes]
-    return result

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 from penstock.errors import InvalidPattern
 from penstock.metadata.embedded import read_punctuation
+from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
 
 #: Reserved words of the embedded form; no attribute can be called so without quotes.
 NEXT, CONFIDENCE = "$next", "$confidence"
+#: Probable ends that wait for the word of other partitions.
+_MOST_DOUBTS = 1000
 
 
 def read_statement(text: str, schema: Schema, where: str, pos: int = 0) -> Punctuation | ScopedPunctuation:
@@ -99,10 +104,11 @@ class ScopeBoard:
     True
     """
 
-    __slots__ = ("_active", "_partitions")
+    __slots__ = ("_active", "_doubts", "_partitions")
 
     def __init__(self) -> None:
         self._partitions: set[int] = set()
+        self._doubts: dict[tuple[Pattern, ...], dict[int, ScopedPunctuation]] = {}
         self._active: dict[int, ScopedPunctuation] = {}
 
     def see_partition(self, partition: int) -> None:
@@ -113,6 +119,24 @@ class ScopeBoard:
         """The newest scope of a partition replaces what is left of an older one."""
         self._partitions.add(partition)
         self._active[partition] = scope
+
+    def doubt(self, partition: int, statement: ScopedPunctuation) -> ScopedPunctuation | None:
+        """A partition says that values probably do not come again; what holds for the stream once all have said so.
+
+        Partitions are independent, so all of them are right with the product of their confidences.
+        """
+        self._partitions.add(partition)
+        (pattern,) = statement.patterns
+        if pattern.is_global:
+            return statement
+        said = self._doubts.setdefault(pattern.patterns, {})
+        said[partition] = statement
+        if set(said) != self._partitions:
+            while len(self._doubts) > _MOST_DOUBTS:  # hints that wait for ever are not worth their memory
+                del self._doubts[next(iter(self._doubts))]
+            return None
+        del self._doubts[pattern.patterns]
+        return replace(statement, confidence=prod(part.confidence for part in said.values()))
 
     def pass_rows(self, partition: int, rows: int) -> None:
         """So many rows of a partition have come, whichever shards they went to."""
@@ -138,7 +162,8 @@ class ScopeBoard:
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back."""
         active = [[part, coded(scope)] for part, scope in sorted(self._active.items())]
-        return {"partitions": sorted(self._partitions), "active": active}
+        doubts = [[part, coded(statement)] for said in self._doubts.values() for part, statement in said.items()]
+        return {"partitions": sorted(self._partitions), "active": active, "doubts": doubts}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> ScopeBoard:
@@ -146,6 +171,9 @@ class ScopeBoard:
         board = cls()
         board._partitions = set(saved["partitions"])
         board._active = {part: decoded(scope) for part, scope in saved["active"]}
+        for part, statement in saved["doubts"]:
+            restored = decoded(statement)
+            board._doubts.setdefault(restored.patterns[0].patterns, {})[part] = restored
         return board
 
 

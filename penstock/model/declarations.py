@@ -31,8 +31,76 @@ class ConstraintKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
+    """Knowledge about one attribute.
+
+    `within` belongs to clustered attributes: at most so many other rows of the source partition stand between two rows of
+    one value. 0: rows of a value stand together.
+    """
+
     kind: ConstraintKind
     column: str
+    within: int = 0
+
+
+class GeneratorKind(StrEnum):
+    """How Penstock makes punctuations for a stream whose source sends none."""
+
+    #: A row that meets a condition is the last one of its value.
+    WHEN = "when"
+    #: A value ends at a time that a row of another stream tells.
+    AFTER = "after"
+    #: Rows are buffered and released in order of the attribute, with scopes.
+    SORTING = "sorting"
+    #: Rows are buffered and released value group by value group, with scopes.
+    PARTITIONING = "partitioning"
+    #: What the last rows had is announced for the next ones, with the probability observed so far.
+    SAMPLING = "sampling"
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfLife:
+    """Where a value's end is told: `stream.time`, in the row whose `key` is the value."""
+
+    stream: str
+    time: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A declared way to make punctuations on one attribute.
+
+    Parameters
+    ----------
+    condition
+        Of WHEN: SQL text over the stream's columns.
+    reference
+        Of AFTER: the stream, its column with the time, its column with the value.
+    rows
+        Of SORTING, PARTITIONING and SAMPLING: rows of a buffer, per source partition.
+    """
+
+    kind: GeneratorKind
+    column: str
+    condition: str = ""
+    reference: EndOfLife | None = None
+    rows: int = 0
+
+    @property
+    def text(self) -> str:
+        """The clause as a user writes it.
+
+        Examples
+        --------
+        >>> Generator(GeneratorKind.SORTING, "item_id", rows=1000).text
+        'PUNCTUATE item_id BY SORTING 1000 ROWS'
+        """
+        if self.kind is GeneratorKind.WHEN:
+            return f"PUNCTUATE {self.column} WHEN {self.condition}"
+        if self.reference is not None:
+            told = self.reference
+            return f"PUNCTUATE {self.column} AFTER {told.stream}.{told.time} ON {told.stream}.{told.key}"
+        return f"PUNCTUATE {self.column} BY {self.kind.upper()} {self.rows} ROWS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +162,7 @@ class StreamDeclaration:
     partition_column: str = ""
     position_column: str = ""
     arrival_time: bool = False
+    generators: tuple[Generator, ...] = ()
 
     def __post_init__(self) -> None:
         kind = self.schema[self.timestamp].type
@@ -108,6 +177,14 @@ class StreamDeclaration:
             )
         for constraint in self.constraints:
             self.schema.index(constraint.column)
+            self._refuse_negative(constraint.within)
+        for generator in self.generators:
+            self.schema.index(generator.column)
+            self._refuse_negative(generator.rows)
+
+    def _refuse_negative(self, rows: int) -> None:
+        if rows < 0:
+            raise InvalidDeclaration(f"{rows} rows cannot be counted; write 1 or more", f"stream '{self.name}'")
 
     @property
     def has_clock_time(self) -> bool:
