@@ -32,9 +32,10 @@ HOMES = 6
 FREE_SLOT = -1
 #: Last index of `lists[home, bucket]`.
 HEAD, TAIL, SIZE = range(3)
-#: Columns of `keys`: bucket, closed by side 0 and 1, chains (side, memory or away, head or tail), pending punctuations.
-BUCKET, CLOSED, CHAIN, PENDING = 0, 1, 3, 11
-KEY_FIELDS = 12
+#: Columns of `keys`: bucket, closed by side 0 and 1, chains (side, memory or away, head or tail), pending punctuations,
+#: closed in the output.
+BUCKET, CLOSED, CHAIN, PENDING, OUT = 0, 1, 3, 11, 12
+KEY_FIELDS = 13
 AWAY = 2
 #: Places of `book`.
 CLOCK, FREE, NULLS = 0, 1, 2
@@ -121,6 +122,7 @@ def fresh_keys(keys: Any, codes: Any, start: int, stop: int, buckets: int) -> No
         keys[kid, CLOSED] = 0
         keys[kid, CLOSED + 1] = 0
         keys[kid, PENDING] = 0
+        keys[kid, OUT] = 0
 
 
 @compiled

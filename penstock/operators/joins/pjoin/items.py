@@ -9,7 +9,6 @@ from penstock.errors import PunctuationViolated
 from penstock.model.batch import Int64s
 from penstock.model.declarations import RowPolicy
 from penstock.model.masks import Mask
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.operators.joins.pjoin import _loops
@@ -80,9 +79,12 @@ class ItemRun:
     def emit(self, left: Int64s, right: Int64s) -> None:
         self._pairs.append((left, right, self.item))
 
-    def announce(self, side: int, mark: Punctuation, seqs: Int64s, on_keys: bool) -> None:
-        results = self.engine.core.counters["results"]
+    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> None:
+        results = int(self.engine.core.book[_loops.RESULTS])
         self._announced += [(self._sources[seq], self.item, self._now, results) for seq in seqs.tolist()]
+
+    def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
+        self.announce_keys(side, np.empty(0, np.int64), np.array([seq]))
 
     def relocated(self, side: int, slots: Int64s) -> None:
         """Rows are numbers: there is nothing to move."""
@@ -112,7 +114,7 @@ class ItemRun:
                 if items.kind[first] == TUPLE:
                     self._tuples(items, sides, kids, slice(first, stop), start, history)
                 else:
-                    self._mark(items, first)
+                    self._mark(items, first, kids)
                 self.engine.advance(self._now)
                 history[stop - 1] = self.engine.core.book[_loops.STORED0 :]
                 first = stop
@@ -148,18 +150,20 @@ class ItemRun:
         before = history[part.start - 1 : part.start] if part.start else self._last
         history[part] = np.concatenate([before, filled])[seen]
 
-    def _mark(self, items: Items, at: int) -> None:
-        kind = items.kind[at]
+    def _mark(self, items: Items, at: int, kids: Int64s) -> None:
+        kind, side = items.kind[at], int(items.stream[at])
         if kind == IDLE:
             self.engine.idle()
         elif kind == REQUEST:
             self.engine.request()
-        elif kind == PUNCTUATION:
-            pattern = items.patterns.get(at, constant(int(items.key[at])))
-            values = max(len(pattern.values), 1)
-            # At most so many arrival numbers are given; what a list closed before takes none.
-            self._sources += [self.item] * (self.engine.next_seq + values - len(self._sources))
-            self.engine.announce(int(items.stream[at]), Punctuation(("key",), (pattern,)))
+        elif kind == PUNCTUATION and self.engine.config.uses_punctuations:
+            pattern = items.patterns.get(at)
+            # So many arrival numbers at most are given; values that were closed before take none.
+            self._sources += [self.item] * (max(len(pattern.values), 1) if pattern else 1)
+            if pattern is None:
+                self.engine.announce_keys(side, kids[at : at + 1])
+            else:
+                self.engine.announce(side, Punctuation(("key",), (pattern,)))
             del self._sources[self.engine.next_seq :]
 
     def finish(self) -> None:
@@ -177,7 +181,8 @@ class ItemRun:
         counters = {name: sampled[:, 3 + place] for place, name in enumerate(_loops.COUNTERS)}
         counters["memory_rows"] = sampled[:, 2]
         totals = self.engine.core.counters | self._refused | {"tuples": self.engine.tuples_in}
-        totals["redundant"] = self.engine.redundant + sum(known.redundant for known in self.engine.closed)
+        knowledge = self.engine.knowledge
+        totals["redundant"] = knowledge.redundant + sum(known.redundant for known in knowledge.closed)
         pairs = self._pairs if keep_pairs else []
         left, right = (np.concatenate([part[side] for part in pairs] or [np.empty(0, np.int64)]) for side in (0, 1))
         announced = np.array(self._announced, np.int64).reshape(-1, 4)

@@ -1,0 +1,143 @@
+"""The components of PJoin: purge, relocation, disk join, index building, propagation. Events decide when each runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from penstock.model.batch import Int64s
+from penstock.model.masks import Mask
+from penstock.model.punctuation import Punctuation
+from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin.config import Access, DiskJoin, PJoinConfig
+from penstock.operators.joins.pjoin.core import Core
+from penstock.operators.joins.pjoin.knowledge import Knowledge
+from penstock.operators.joins.pjoin.pending import Pending, Released
+
+
+class Host(Protocol):
+    """What the join asks of the one who owns the rows."""
+
+    def emit(self, left: Int64s, right: Int64s) -> None:
+        """Results: rows of the first and of the second side."""
+        ...
+
+    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> None:
+        """Constants of a side leave, given by key numbers."""
+        ...
+
+    def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
+        """Any other leaves; one on the keys alone is in the names of the first side, else in those of its own."""
+        ...
+
+    def relocated(self, side: int, slots: Int64s) -> None:
+        """The tuples in these slots are on disk now."""
+        ...
+
+    def completed(self, bucket: int) -> None:
+        """A disk join has completed a bucket; rows that are not stored any more may go."""
+        ...
+
+    def match_rows(self, side: int, mark: Punctuation, rows: Int64s) -> Mask:
+        """Which stored rows match a punctuation that speaks of other columns than the key."""
+        ...
+
+
+class Components:
+    """Everything that can listen to an event."""
+
+    def __init__(self, config: PJoinConfig, core: Core, knowledge: Knowledge, pending: Sequence[Pending], host: Host) -> None:
+        self.config = config
+        self.core = core
+        self.knowledge = knowledge
+        self.pending = tuple(pending)
+        self.host = host
+
+    # -- state purge and relocation -----------------------------------------------------------------------------------
+
+    def purge(self, side: int, closed: Sequence[Int64s]) -> None:
+        """Remove what `side` has made useless on the other side, since the last purge by closing the given keys."""
+        by_key = self.config.purge_access is Access.INDEX
+        self.core.purge(1 - side, np.concatenate(closed) if by_key else None)
+
+    def relocate(self, limit: int) -> None:
+        """Move memory portions to disk, the largest first, until fewer tuples than `limit` are in memory."""
+        while self.core.in_memory >= limit:
+            side, _, moved = self.core.relocate()
+            self.host.relocated(side, moved)
+
+    # -- disk join ----------------------------------------------------------------------------------------------------
+
+    def spilled_buckets(self) -> Int64s:
+        """Buckets with anything on disk or in a purge buffer."""
+        away = self.core.sizes(_loops.DISK) + self.core.sizes(_loops.BUFFER)
+        return np.flatnonzero(away.sum(axis=0))
+
+    def worthwhile(self) -> Mask:
+        """Buckets whose disk join promises enough; if joins are partial, by the side whose disk portion would probe."""
+        rows = self.core.lists[:, :, _loops.SIZE].sum(axis=0)
+        enough = np.maximum(self.config.activation_share * rows, self.config.activation_least)
+        promised = self.core.expected_yield()
+        if self.config.disk_join is DiskJoin.FULL:
+            promised = promised.sum(axis=0)
+        worth: Mask = promised >= enough
+        return worth
+
+    def join_worthwhile(self) -> None:
+        """Use a pause: the disk joins that promise enough."""
+        worth = self.worthwhile()
+        if self.config.disk_join is DiskJoin.FULL:
+            self.complete(np.flatnonzero(worth))
+            return
+        for side, bucket in zip(*(part.tolist() for part in np.nonzero(worth)), strict=True):
+            mine, theirs = self.core.probe_away(side, bucket)
+            if len(mine):
+                self.host.emit(*((mine, theirs) if side == 0 else (theirs, mine)))
+
+    def complete(self, buckets: Int64s) -> None:
+        """Finish the left-over joins of whole buckets, and free what waited for them."""
+        for bucket in buckets.tolist():
+            left, right = self.core.left_over(bucket)
+            if len(left):
+                self.host.emit(left, right)
+            self.core.settle(bucket)
+            self.host.completed(bucket)
+
+    # -- index and propagation ----------------------------------------------------------------------------------------
+
+    def build_index(self) -> None:
+        """Charge tuples to new punctuations."""
+        for pending in self.pending:
+            pending.build(self.core, self.host.match_rows, self.config.purge_access is Access.SCAN)
+
+    def propagate(self, is_paired: bool) -> None:
+        """Let punctuations go that nothing is charged to; paired: only those that both inputs have announced."""
+        for side, pending in enumerate(self.pending):
+            wanted = partial(self._is_closed_by_other, side) if is_paired else None
+            for released in pending.release(self.core, wanted):
+                self._let_go(side, released)
+
+    def _is_closed_by_other(self, side: int, mark: Punctuation) -> bool:
+        return self.knowledge.covers(1 - side, self.knowledge.renamed(mark, side, 1 - side))
+
+    def _let_go(self, side: int, released: Released) -> None:
+        """Pass punctuations on, except what the output has announced already."""
+        if released.mark is None:
+            fresh = self.knowledge.announce_keys(released.kids)
+            number = int(np.count_nonzero(fresh))
+            self.core.add(_loops.SUPPRESSED, len(fresh) - number)
+            self.core.add(_loops.PROPAGATED, number)
+            if number:
+                self.host.announce_keys(side, released.kids[fresh], released.seqs[fresh])
+            return
+        mark = released.mark
+        on_keys = set(mark.restricted) <= set(self.pending[side].names)
+        key_part = Punctuation(self.pending[0].names, tuple(self.pending[side].patterns(mark)))
+        if not self.knowledge.announce(key_part, on_keys):
+            self.core.add(_loops.SUPPRESSED)
+            return
+        self.core.add(_loops.PROPAGATED)
+        self.host.announce(side, key_part if on_keys else mark, int(released.seqs[0]), on_keys)
