@@ -1,0 +1,169 @@
+"""A join that forgets by punctuations against Spark's own stream-stream join and against our join with a window, in one run.
+
+Auctions are offered once each; bids choose among the open ones with a Zipf-like law; every close is announced in the stream
+of bids. 250,000 bids per micro-batch that span 10 s, 12,500 auctions, 2,000 of them open at a time, ten million bids in all.
+
+* `penstock`: no window; auctions are unique, bids announce closes.
+* `spark`: equal keys and the tightest bound that is true of this feed, a bid comes between its auction's opening and the
+  longest life of an auction (3.2 s). Whoever does not know the generator cannot write it. Watermarks wait for nothing. Each
+  state format is tried on a shorter run, the best one runs in full, on RocksDB with changelog checkpointing. State rows come
+  from a run of their own, because counting them slows Spark's join down.
+* `window`: our join with the same bound as a window, without punctuations.
+
+What punctuations cost where they help nothing is measured in process, as the least CPU time of several runs, because a few per
+cent are below the noise of a whole Spark job.
+
+    python -m benchmarks.punctuated_join [--bids 10000000] [--formats 2,3,4]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import penstock as ps
+from benchmarks.common import Timing, feed_frame, main, session, timed
+from penstock.model.batch import Batch
+from penstock.model.elements import Heartbeat
+from penstock.model.patterns import one_of
+from penstock.model.punctuation import Punctuation
+from penstock.model.windows import Sliding
+from penstock.operators.joins.window_join import WindowJoin
+
+BIDS = 250_000
+#: Micro-batches before any is timed, in which the JVM and the workers compile.
+WARM_UP = 20
+_PER_ITEM, _OPEN, _RATE = 20, 2_000, 25_000
+_LONGEST = "3200 milliseconds"
+_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+_COUNT_STATE = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+_AUCTION = "item_id BIGINT, seller BIGINT, reserve DOUBLE, opens TIMESTAMP"
+_BID = "item_id BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP"
+_COLUMNS = ("item_id", "seller", "reserve", "opens", "bidder", "price", "ts")
+_ROWS = BIDS + BIDS // _PER_ITEM
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bids", type=int, default=10_000_000)
+    parser.add_argument("--formats", default="2,3,4")
+    return parser.parse_args()
+
+
+def sides(spark: SparkSession, batches: int, marks: str) -> tuple[DataFrame, DataFrame]:
+    options = {
+        "rate": _RATE, "bids_per_item": _PER_ITEM, "open_items": _OPEN, "rows_per_batch": BIDS, "total": BIDS * batches,
+    }  # fmt: skip
+    auctions = feed_frame(spark, _AUCTION, workload="auction.auction", **options)
+    bids = feed_frame(spark, _BID + (", mark STRING" if marks else ""), workload="auction.bid", marks=marks or "none", **options)
+    return auctions.withWatermark("opens", "0 seconds"), bids.withWatermark("ts", "0 seconds")
+
+
+def ours(spark: SparkSession, batches: int) -> DataFrame:
+    auctions, bids = sides(spark, batches, "constant")
+    joined = ps.join(ps.stream(auctions, unique="item_id"), ps.stream(bids, punctuations="mark"), on="item_id")
+    return joined.select(*_COLUMNS)
+
+
+def windowed(spark: SparkSession, batches: int) -> DataFrame:
+    auctions, bids = sides(spark, batches, "constant")
+    data = bids.where("mark IS NULL").drop("mark")
+    return ps.join(auctions, data, on="item_id", within=(_LONGEST, "0 seconds")).select(*_COLUMNS)
+
+
+def sparks(spark: SparkSession, batches: int) -> DataFrame:
+    auctions, bids = sides(spark, batches, "constant")
+    data = bids.where("mark IS NULL").drop("mark").alias("b")
+    near = f.expr(f"b.ts BETWEEN a.opens AND a.opens + INTERVAL {_LONGEST}")
+    joined = auctions.alias("a").join(data, (f.col("a.item_id") == f.col("b.item_id")) & near)
+    return joined.selectExpr("a.item_id AS item_id", *_COLUMNS[1:])
+
+
+def best_format(spark: SparkSession, formats: list[str]) -> str:
+    if len(formats) == 1:
+        return formats[0]
+    tried = {each: timed(f"spark V{each}, short", sparks(spark, 5), _ROWS, {_FORMAT: each}).rows_per_second for each in formats}
+    return max(tried, key=lambda each: tried[each])
+
+
+def states_of_spark(spark: SparkSession, version: str) -> Timing:
+    return timed("spark, counting state", sparks(spark, 5), _ROWS, {_FORMAT: version, _COUNT_STATE: "true"})
+
+
+# -- what punctuations cost where they help nothing ------------------------------------------------------------------------
+
+_PAIR = pa.schema({"key": pa.int64(), "value": pa.int64()})
+
+
+def _seconds(useless: int, batches: int = 30, rows: int = 20_000) -> float:
+    """CPU time of a window join in process; `useless` punctuations per batch and side speak of values nobody has."""
+    output = pa.schema({"l.key": pa.int64(), "l.value": pa.int64(), "r.key": pa.int64(), "r.value": pa.int64()})
+    schemas = [pa.schema({f"{side}.{item.name}": item.type for item in _PAIR}) for side in ("l", "r")]
+    join = WindowJoin(schemas, [("l.key",), ("r.key",)], [Sliding(3 * rows), Sliding(3 * rows)], output)
+    rng = np.random.default_rng(1)
+    arrivals = [
+        [(Batch(_rows(schema, rng, rows), number * rows + np.arange(rows), number * rows + np.arange(rows))) for schema in schemas]
+        for number in range(batches)
+    ]
+    marks = [[_useless(schema, number, useless) for schema in schemas] for number in range(batches)]
+    started = time.process_time()
+    for number, sides_ in enumerate(arrivals):
+        for port, batch in enumerate(sides_):
+            join.on_batch(port, batch)
+            if useless:
+                join.on_metadata(port, marks[number][port])
+            join.on_metadata(port, Heartbeat((number + 1) * rows))
+    return time.process_time() - started
+
+
+def _useless(schema: pa.Schema, number: int, count: int) -> Punctuation:
+    names = tuple(schema.names)
+    values = (-1 - np.arange(number * count, (number + 1) * count)).tolist()
+    return Punctuation((names[0],), (one_of(values or [-1]),)).extend(names)
+
+
+def _rows(schema: pa.Schema, rng: np.random.Generator, rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(rng.integers(0, 10_000, rows)), pa.array(np.arange(rows))], schema=schema)
+
+
+def overhead_of_useless(repetitions: int = 5) -> float:
+    """Thirty tuples a punctuation, all of them useless, over no punctuations; the runs alternate."""
+    _seconds(0, 3)
+    found = [(_seconds(0), _seconds(20_000 // 30)) for _ in range(repetitions)]
+    return min(with_marks for _, with_marks in found) / min(without for without, _ in found) - 1
+
+
+def run() -> Mapping[str, Any]:
+    given = arguments()
+    batches = given.bids // BIDS
+    useless = overhead_of_useless()
+    spark = session()
+    timed("penstock, warming up", ours(spark, WARM_UP), _ROWS)
+    mine = timed("penstock", ours(spark, batches), _ROWS)
+    window = timed("penstock, window only", windowed(spark, batches), _ROWS)
+    best = best_format(spark, given.formats.split(","))
+    theirs = timed(f"spark V{best}", sparks(spark, batches), _ROWS, {_FORMAT: best})
+    state = states_of_spark(spark, best)
+    return {
+        "ratio": round(mine.rows_per_second / theirs.rows_per_second, 2),
+        "state_ratio": round(mine.state_rows / max(state.state_rows, 1), 5),
+        "best_spark_format": f"V{best}",
+        "flatness": round(mine.flatness, 3),
+        "same_result_count": mine.output_rows == theirs.output_rows == window.output_rows,
+        "ratio_to_window": round(mine.rows_per_second / window.rows_per_second, 2),
+        "useless_overhead": round(useless, 4),
+        "penstock": mine.shown(),
+        "window": window.shown(),
+        "spark": {**theirs.shown(), "state_rows": state.state_rows},
+    }
+
+
+if __name__ == "__main__":
+    main("punctuated_join", run)
