@@ -184,6 +184,42 @@ class Announcements:
         """Everything known, as few punctuations."""
         return self.restrict(Punctuation((), ()))
 
+    def meet(self, other: Announcements, names: Mapping[str, str] | None = None) -> Announcements:
+        """What both have announced, as announcements of its own.
+
+        Parameters
+        ----------
+        names
+            From an attribute of the other one to the same attribute here, where they are called differently.
+        """
+        renamed = names or {}
+        both = Announcements(self._schema, self._widen)
+        if len(self._columns) == 1 and len(other._columns) == 1 and self._has_columns_only and other._has_columns_only:
+            ((name, mine),), ((their_name, theirs),) = self._columns.items(), other._columns.items()
+            met = mine.meet(theirs) if renamed.get(their_name, their_name) == name else None
+            if met is not None:
+                both._columns[name] = met
+                return both
+        for punctuation in other.punctuations():
+            for shared in self.restrict(punctuation.rename(renamed)):
+                both.add(shared)
+        return both
+
+    def renamed(self, names: Mapping[str, str], schema: Schema | None = None) -> Announcements:
+        """The same under other attribute names, as announcements of its own."""
+        other = Announcements(schema)
+        copies = {names.get(name, name): column.meet(column) for name, column in self._columns.items()}
+        if self._has_columns_only and None not in copies.values():
+            other._columns = {name: copy for name, copy in copies.items() if copy is not None}
+            return other
+        for punctuation in self.punctuations():
+            other.add(punctuation.rename(names))
+        return other
+
+    @property
+    def _has_columns_only(self) -> bool:
+        return not (self._constants or self._others or self.has_ended)
+
     def beyond(self, punctuation: Punctuation) -> Punctuation | None:
         """The punctuation without listed values already known; None when nothing is left."""
         if self.covers(punctuation):

@@ -103,6 +103,11 @@ class _OrdinalStore:
         ranges = [interval_pattern(int(lows[i]), int(highs[i]), self._kind) for i in wide]
         return ranges if listed.is_empty else [*ranges, listed]
 
+    def meet(self, other: _OrdinalStore) -> _OrdinalStore:
+        both = _OrdinalStore(self._kind, self._widen)
+        both._intervals = self._intervals.meet(other._intervals)
+        return both
+
     def prune(self, known: AttributeSet) -> None:
         store = known.store
         if isinstance(store, _OrdinalStore):
@@ -268,7 +273,7 @@ class AttributeSet:
         if self._is_complete or self.covers(pattern):
             return [] if pattern.is_empty else [pattern]
         if pattern.values:
-            kept = one_of(value for value in pattern.values if self.contains(value))
+            kept = self._listed(pattern, True)
             return [] if kept.is_empty else [kept]
         parts = self.store.within(pattern if pattern.is_range else between(None, None))
         return [*parts, constant(None)] if self._null and pattern.is_wildcard else parts
@@ -279,9 +284,25 @@ class AttributeSet:
 
     def beyond(self, pattern: Pattern) -> Pattern:
         """The pattern without those of its listed values that are announced."""
-        if not pattern.values:
-            return pattern
-        return one_of(value for value in pattern.values if not self.contains(value))
+        return self._listed(pattern, False) if pattern.values else pattern
+
+    def _listed(self, pattern: Pattern, is_held: bool) -> Pattern:
+        """Those of a pattern's values that are announced, or those that are not; all at once, because lists can be long."""
+        values = _without_null(pattern.values)
+        held = np.ones(len(values), np.bool_) if self._is_complete else self.store.held(values)
+        null = [None] if None in pattern.values and (self._null or self._is_complete) is is_held else []
+        return one_of([*(values[at] for at in np.flatnonzero(held == is_held).tolist()), *null])
+
+    def meet(self, other: AttributeSet) -> AttributeSet | None:
+        """What both have announced, as a set of its own; None where it cannot be told at once."""
+        mine, theirs = self.store, other.store
+        if not isinstance(mine, _OrdinalStore) or not isinstance(theirs, _OrdinalStore) or self._kind != other._kind:
+            return None
+        if self._is_complete or other._is_complete or self._null or other._null:
+            return None
+        both = AttributeSet(self._kind, self._nullable, self._widen)
+        both.store = mine.meet(theirs)
+        return both
 
     def prune(self, known: AttributeSet) -> None:
         """Forget what another set holds."""

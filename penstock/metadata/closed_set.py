@@ -113,10 +113,7 @@ class ClosedSet:
     def __and__(self, other: ClosedSet) -> ClosedSet:
         """What is closed in both, under the names of this one; attributes correspond by position."""
         both = ClosedSet(self.fields)
-        names = dict(zip(other.names, self.names, strict=True))
-        for theirs in other.punctuations():
-            for shared in self._known.restrict(theirs.rename(names)):
-                both._known.add(shared)
+        both._known = self._known.meet(other._known, dict(zip(other.names, self.names, strict=True)))
         return both
 
     @property
@@ -130,8 +127,7 @@ class ClosedSet:
             return self
         renamed = dict(zip(self.names, names, strict=True))
         other = ClosedSet(Field(renamed[field.name], field.type, field.nullable) for field in self.fields)
-        for mark in self.punctuations():
-            other._known.add(mark.rename(renamed))
+        other._known = self._known.renamed(renamed, other._schema)
         return other
 
     def forget(self, other: ClosedSet) -> None:

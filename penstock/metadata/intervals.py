@@ -128,6 +128,27 @@ class IntervalSet:
         last = int(np.searchsorted(self._lows, high, side="right"))
         return np.maximum(self._lows[first:last], low), np.minimum(self._highs[first:last], high)
 
+    def meet(self, other: IntervalSet) -> IntervalSet:
+        """The integers of both sets, as a set of its own.
+
+        Examples
+        --------
+        >>> left, right = IntervalSet(), IntervalSet()
+        >>> left.add_ranges(np.array([0, 20]), np.array([9, 29]))
+        >>> right.add(5, 24)
+        >>> both = left.meet(right)
+        >>> both.lows.tolist(), both.highs.tolist()
+        ([5, 20], [9, 24])
+        """
+        first = np.searchsorted(other.highs, self.lows)
+        counts = np.searchsorted(other.lows, self.highs, side="right") - first
+        mine = np.repeat(np.arange(len(counts)), counts)
+        theirs = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts) + first[mine]
+        both = IntervalSet()
+        both._lows = np.maximum(self._lows[mine], other._lows[theirs])
+        both._highs = np.minimum(self._highs[mine], other._highs[theirs])
+        return both
+
     def keep(self, mask: Mask) -> None:
         """Keep only the intervals the mask chooses."""
         self._lows, self._highs = self._lows[mask], self._highs[mask]
