@@ -18,6 +18,9 @@ from penstock.kernel.contracts import State
 #: Raised when the layout of segments or records changes; older formats must be read or refused by name.
 FORMAT = 1
 
+#: Key in the schema metadata of a segment that its operator does not hold in memory; no host should either.
+SPILLED = b"penstock.spilled"
+
 
 def encode_segment(rows: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()

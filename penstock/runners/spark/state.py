@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.kernel.contracts import State
-from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
+from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta, encode_segment
 
 PIECE_BYTES = 4 << 20
 
@@ -34,11 +34,13 @@ class StoredSegment:
     ----------
     written
         Version of the write that stored it: two attempts of a micro-batch may store different rows under one name.
+    rows
+        Its rows, which the kernel holds too; None for what it has spilled.
     """
 
     written: str
     pieces: int
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch | None
 
 
 Segments = Mapping[str, StoredSegment]
@@ -68,11 +70,11 @@ class ShardStore:
         meta, index = self._record.get()
         record = decode_meta(meta, fingerprint)
         written: dict[str, tuple[str, int]] = {name: (text, count) for name, (text, count) in json.loads(index).items()}
-        found = {name: known[name] for name, (text, _) in written.items() if name in known and known[name].written == text}
-        missing = {name: item for name, item in written.items() if name not in found}
-        for name, body in self._bodies(missing, is_all=not found):
-            found[name] = StoredSegment(*missing[name], decode_segment(body))
-        return State(record, {name: found[name].rows for name in written}), found
+        rows = {name: held for name, (text, _) in written.items() if (held := _held(known.get(name), text)) is not None}
+        missing = {name: item for name, item in written.items() if name not in rows}
+        for name, body in self._bodies(missing, is_all=not rows):
+            rows[name] = decode_segment(body)
+        return State(record, rows), {name: StoredSegment(*item, _kept(rows[name])) for name, item in written.items()}
 
     def save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
         """Write new segments and the record, remove dead segments; returns version, what is stored now, bytes written."""
@@ -83,13 +85,14 @@ class ShardStore:
         version = uuid.uuid4().hex
         now: dict[str, StoredSegment] = {}
         size = 0
-        for name, rows in state.segments.items():
+        for name in state.segments:
             if name in stored:
                 now[name] = stored[name]
                 continue
+            rows = state.segments[name]
             body = encode_segment(rows)
             size += len(body)
-            now[name] = StoredSegment(version, self._write(name, body), rows)
+            now[name] = StoredSegment(version, self._write(name, body), _kept(rows))
         meta = encode_meta(state.meta, fingerprint)
         index = json.dumps({name: (item.written, item.pieces) for name, item in now.items()}, separators=(",", ":"))
         self._record.update((meta, index))
@@ -110,6 +113,14 @@ class ShardStore:
             keys = [_piece(name, number) for number in range(count)]
             parts = [pieces[key[0]] if is_all else bytes(self._pieces.getValue(key)[0]) for key in keys]
             yield name, parts[0] if count == 1 else b"".join(parts)
+
+
+def _held(segment: StoredSegment | None, written: str) -> pa.RecordBatch | None:
+    return segment.rows if segment is not None and segment.written == written else None
+
+
+def _kept(rows: pa.RecordBatch) -> pa.RecordBatch | None:
+    return None if SPILLED in (rows.schema.metadata or {}) else rows
 
 
 def _piece(name: str, number: int) -> tuple[str]:
