@@ -1,0 +1,1 @@
+"""Operators that make punctuations for streams whose sources send none."""
