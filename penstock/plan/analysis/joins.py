@@ -45,7 +45,7 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
 
 def _held_back(holding: Holding) -> Holding:
     """Rows that may be answers without partner keep their time, so the frontier of the output waits for them."""
-    return replace(holding, why=f"{holding.why}; until its answer is known event time of the output waits for it")
+    return replace(holding, why=f"{holding.why}; event time of the output waits for it until its answer is known")
 
 
 def _names(node: WindowJoin) -> list[str]:

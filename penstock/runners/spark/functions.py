@@ -16,6 +16,7 @@ from penstock.errors import InvalidDeclaration
 from penstock.language.application import parse_query
 from penstock.lowering.stages import build_job
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Field, Schema
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.pipeline import answers, build_pipeline
@@ -26,6 +27,8 @@ Names: TypeAlias = str | Sequence[str]
 #: Column that `punctuations=True` looks for.
 MARK_COLUMN = "mark"
 _WATERMARK_DELAY = "spark.watermarkDelayMs"
+#: The inputs of a join; their aliases are the first letters.
+_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ def join(
     condition: str = "",
     suffix: str = "_right",
     quarantine: str | Path = "",
+    how: str = "inner",
 ) -> DataFrame:
     """Equi-join of two streams whose state forgets what windows and punctuations rule out.
 
@@ -93,16 +97,20 @@ def join(
     punctuations
         Use embedded punctuations: each side's string column `mark` (or the column `stream` names).
     condition
-        Further condition in SQL; columns are `l.name` and `r.name`.
+        Further condition in SQL; columns are `l.name` and `r.name`. Rows for which it does not hold are no partners.
     suffix
         Added to columns of the right side whose name the left side has too.
     quarantine
         Directory for late and bad rows. Without one they fail the query: nothing is lost silently.
+    how
+        "inner", "left", "right", "full", "left_semi", "left_anti", or another of Spark's names for them. A row without
+        partner comes once it is proven that none can come: its window has passed, or punctuations close its key.
 
     Returns
     -------
     DataFrame
-        Key columns once, then the other columns of both sides; write it with `writeStream` in append mode.
+        Key columns once, then the other columns of both sides (of the left one for semi and anti joins); write it with
+        `writeStream` in append mode.
 
     Notes
     -----
@@ -112,15 +120,19 @@ def join(
     Examples
     --------
     ``ps.join(auctions, bids, on="item_id", within="24 hours", punctuations=True)``
+
+    ``ps.join(auctions, bids, on="item_id", punctuations=True, how="left_anti")`` gives auctions without bid.
     """
+    kind = _kind(how)
     keys = _tuple(on)
     sides = [_declared("left", left, punctuations), _declared("right", right, punctuations)]
     bounds = (within, within) if isinstance(within, str) else within
-    items = _join_items(sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
+    items = _join_items(kind, sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
     equal = " AND ".join(f"l.{_q(key)} = r.{_q(key)}" for key in keys)
-    where = f"{equal} AND ({condition})" if condition else equal
-    sources = [f"{name} {_window(bound)}" for name, bound in zip(("left l", "right r"), bounds, strict=True)]
-    return _run(f"SELECT {', '.join(items)} FROM {', '.join(sources)} WHERE {where}", sides, str(quarantine))
+    on_text = f"{equal} AND ({condition})" if condition else equal
+    left_source, right_source = (f"{_q(side)} {side[0]} {_window(bound)}" for side, bound in zip(_SIDES, bounds, strict=True))
+    text = f"SELECT {', '.join(items)} FROM {left_source} {kind.words} JOIN {right_source} ON {on_text}"
+    return _run(text, sides, str(quarantine))
 
 
 def aggregate(
@@ -212,13 +224,33 @@ def _event_time(name: str, described: Described) -> tuple[str, int]:
     raise InvalidDeclaration(f"{found}; say which one is event time with withWatermark or ps.stream(df, time=…)", f"input '{name}'")
 
 
+def _kind(how: str) -> JoinKind:
+    kind = JoinKind.called(how)
+    if kind is None:
+        raise InvalidDeclaration(f"there is no join '{how}'; how is one of {', '.join(JoinKind)}", "ps.join")
+    return kind
+
+
+def _key_text(kind: JoinKind, name: str) -> str:
+    """The key, from a side that has it."""
+    if kind is JoinKind.FULL:
+        return f"coalesce(l.{_q(name)}, r.{_q(name)})"
+    return f"{'r' if kind is JoinKind.RIGHT else 'l'}.{_q(name)}"
+
+
 def _join_items(
-    left: Schema, right: Schema, keys: tuple[str, ...], suffix: str, sides: Sequence[tuple[StreamDeclaration, DataFrame]]
+    kind: JoinKind,
+    left: Schema,
+    right: Schema,
+    keys: tuple[str, ...],
+    suffix: str,
+    sides: Sequence[tuple[StreamDeclaration, DataFrame]],
 ) -> list[str]:
     marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
-    items = [f"l.{_q(left[key].name)} AS {_q(left[key].name)}" for key in keys]
+    items = [f"{_key_text(kind, left[key].name)} AS {_q(left[key].name)}" for key in keys]
     taken = {key.lower() for key in keys}
-    for alias, schema, mark in (("l", left, marks[0]), ("r", right, marks[1])):
+    both = (("l", left, marks[0]), ("r", right, marks[1]))
+    for alias, schema, mark in both if kind.shows_pairs else both[:1]:
         for item in schema:
             if item.name.lower() in {key.lower() for key in keys} or item.name == mark:
                 continue
