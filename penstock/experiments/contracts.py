@@ -42,12 +42,11 @@ class Settings:
 
     def seconds(self, full: float) -> float:
         """Length of the streams."""
-        return full / 4 if self.is_quick else full
+        return full / 2 if self.is_quick else full
 
-    def seed_numbers(self, most: int | None = None) -> range:
-        """The seeds of the streams, at most so many."""
-        wanted = min(self.seeds, 2) if self.is_quick else self.seeds
-        return range(1, 1 + (wanted if most is None else min(wanted, most)))
+    def seed_numbers(self) -> range:
+        """The seeds of the streams."""
+        return range(1, 1 + (min(self.seeds, 2) if self.is_quick else self.seeds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +11,6 @@ import numpy.typing as npt
 from penstock.experiments.contracts import Floats
 from penstock.model.batch import Int64s
 from penstock.workloads.arrivals import MICROS
-
-T = TypeVar("T")
 
 
 def sample_times(seconds: float, every: float) -> Int64s:
@@ -36,15 +31,15 @@ def in_seconds(times_us: Int64s) -> Floats:
 
 
 def rate_between(times_us: Int64s, totals: Int64s, start: float, stop: float) -> float:
-    """Growth per second of a total between two sampled moments.
+    """Growth per second of a total between two sampled moments; it is 0 at the start.
 
     Examples
     --------
     >>> rate_between(sample_times(4.0, 1.0), np.array([10, 20, 40, 60]), 2.0, 4.0)
     20.0
     """
-    first, last = np.searchsorted(times_us, [round(start * MICROS), round(stop * MICROS)])
-    return float(totals[last] - totals[first]) / (stop - start)
+    first, last = (totals[np.searchsorted(times_us, round(moment * MICROS))] if moment else 0 for moment in (start, stop))
+    return float(last - first) / (stop - start)
 
 
 def growth(totals: Int64s) -> Int64s:
@@ -68,22 +63,6 @@ def linear_fit(x: Floats, y: npt.NDArray[np.float64]) -> float:
 def is_increasing(values: Sequence[float]) -> bool:
     """Whether each value is greater than the one before."""
     return all(earlier < later for earlier, later in pairwise(values))
-
-
-def median_seconds(runs: Sequence[Callable[[], object]], repetitions: int) -> list[float]:
-    """Median time of each of several runs. They take turns, so that a slow moment of the machine strikes all of them.
-
-    Every run is done once before it counts: loops are compiled on their first call.
-    """
-    for run in runs:
-        run()
-    taken: list[list[float]] = [[] for _ in runs]
-    for _ in range(repetitions):
-        for run, times in zip(runs, taken, strict=True):
-            began = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - began)
-    return [median(times) for times in taken]
 
 
 def output_over_time(seconds: Sequence[float], outputs: Sequence[float], moments: Sequence[float]) -> list[float]:

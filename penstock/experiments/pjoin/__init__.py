@@ -1,0 +1,1 @@
+"""PJoin: joins without windows whose state shrinks when values are closed."""

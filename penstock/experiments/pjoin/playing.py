@@ -1,0 +1,88 @@
+"""Streams and joins of the PJoin experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from penstock.experiments.contracts import Settings, Statement, statements
+from penstock.experiments.measures import sample_times
+from penstock.operators.joins.pjoin.config import Access, PJoinConfig
+from penstock.operators.joins.pjoin.items import run_items
+from penstock.operators.joins.pjoin.trace import Items, Trace
+from penstock.workloads.itemised import Items as StreamItems
+from penstock.workloads.itemised import PunctuatedStream, make_items
+
+#: Length of the streams, and time between samples: short, because means over time are compared.
+SECONDS, EVERY = 40.0, 0.5
+
+STATEMENTS: Mapping[str, Statement] = statements(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Two streams, a tuple every 2 ms on average.
+
+    Parameters
+    ----------
+    tuples_a, tuples_b
+        Tuples per punctuation.
+    """
+
+    tuples_a: int
+    tuples_b: int
+    seed: int = 1
+    seconds: float = SECONDS
+    lockstep: bool = False
+
+    def items(self) -> StreamItems:
+        """Their tuples and punctuations."""
+        streams = [PunctuatedStream(f"punct-asc-{tuples}-40", gap_ms=2.0) for tuples in (self.tuples_a, self.tuples_b)]
+        return make_items(streams, self.seconds, self.seed, self.lockstep)
+
+
+def pjoin(threshold: int, access: Access = Access.SCAN) -> PJoinConfig:
+    """PJoin-N with bucket scans; `access` says how a purge finds what it removes."""
+    return PJoinConfig.published(threshold, purge_access=access)
+
+
+def xjoin() -> PJoinConfig:
+    """The join that ignores punctuations."""
+    return PJoinConfig.xjoin()
+
+
+@lru_cache(maxsize=1024)
+def play(config: PJoinConfig, streams: Streams) -> Trace:
+    """Run a join over streams, with samples up to the end; several experiments look at the same runs."""
+    return run_items(config, columns_of(streams.items()), sample_times(streams.seconds, EVERY))
+
+
+def play_seeds(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Settings) -> list[Trace]:
+    """The same with the seeds of the settings."""
+    seconds = settings.seconds(SECONDS)
+    return [play(config, Streams(tuples_a, tuples_b, seed, seconds)) for seed in settings.seed_numbers()]
+
+
+def columns_of(items: StreamItems) -> Items:
+    """The items as the join takes them."""
+    return Items(items.kinds.astype(np.int8), items.streams.astype(np.int8), items.keys, items.times_us)
+
+
+def mean_state(trace: Trace) -> float:
+    """Stored tuples of both streams, averaged over time."""
+    return float(trace.state_rows.sum(axis=1).mean())
+
+
+def final_state(trace: Trace, stream: int | None = None) -> float:
+    """Stored tuples at the last sample, of one stream or of both."""
+    last = trace.state_rows[-1]
+    return float(last.sum() if stream is None else last[stream])
+
+
+def average(values: Iterable[float]) -> float:
+    """Mean over seeds."""
+    return float(np.mean(list(values)))

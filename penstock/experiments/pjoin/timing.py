@@ -1,0 +1,74 @@
+"""PJoin and XJoin limited by the processor: the timed part of E-PJ-3."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import numpy as np
+
+from penstock.experiments.contracts import Claim, Panel, Series, Settings
+from penstock.experiments.measures import counted, output_over_time
+from penstock.experiments.pjoin.playing import STATEMENTS, Streams, columns_of, pjoin, xjoin
+from penstock.operators.joins.pjoin.config import PJoinConfig
+from penstock.operators.joins.pjoin.items import ItemRun, run_items
+from penstock.operators.joins.pjoin.trace import Items
+
+#: Length of the stream: long enough that what grows with the state, not what every item costs, decides.
+_SECONDS = 240.0
+
+#: Parts of the stream after which time is taken, and moments at which outputs are compared.
+_PARTS, _MOMENTS = 24, 20
+
+
+def limited_by_processor(settings: Settings) -> tuple[Claim, Panel]:
+    """Both joins take items as fast as they can; output is drawn over the time they needed."""
+    items = columns_of(Streams(30, 30, 1, settings.seconds(_SECONDS)).items())
+    parts = _parts(items)
+    outputs = _outputs(items, parts)
+    ours, theirs = _timed((pjoin(1), xjoin()), parts, settings.repetitions)
+    # While both have items: who has none left has nothing left to answer.
+    moments = (np.arange(1, _MOMENTS + 1) / _MOMENTS * min(ours[-1], theirs[-1])).tolist()
+    curves = [output_over_time(times, outputs, moments) for times in (ours, theirs)]
+    held = all(mine >= other for mine, other in list(zip(*curves, strict=True))[_MOMENTS // 2 :])
+    claim = STATEMENTS["E-PJ-3c"].judged(
+        "E-PJ-3c",
+        held,
+        f"after {moments[-1]:.2f} s {counted(curves[0][-1])} against {counted(curves[1][-1])} results; "
+        f"whole stream in {ours[-1]:.2f} and {theirs[-1]:.2f} s",
+        pjoin_seconds=ours[-1],
+        xjoin_seconds=theirs[-1],
+    )
+    lines = tuple(Series(label, [0.0, *times], [0.0, *outputs]) for label, times in (("PJoin-1", ours), ("XJoin", theirs)))
+    return claim, Panel("processor time (s)", "output tuples", lines)
+
+
+def _parts(items: Items) -> list[Items]:
+    cuts = [len(items) * part // _PARTS for part in range(_PARTS + 1)]
+    slices = [slice(first, last) for first, last in pairwise(cuts)]
+    return [Items(items.kind[part], items.stream[part], items.key[part], items.ts[part]) for part in slices]
+
+
+def _outputs(items: Items, parts: list[Items]) -> list[float]:
+    """Results after each part; the same for both joins."""
+    ends = np.array([part.ts[-1] for part in parts], np.int64)
+    found: list[float] = run_items(pjoin(1), items, ends).counters["results"].astype(np.float64).tolist()
+    return found
+
+
+def _timed(configs: tuple[PJoinConfig, ...], parts: list[Items], repetitions: int) -> list[list[float]]:
+    """Time each join has taken after each part, the median of turns."""
+    for config in configs:
+        # Loops are compiled on their first call.
+        ItemRun(config).feed(parts[0])
+    turns = [[_one_turn(config, parts) for config in configs] for _ in range(repetitions)]
+    medians: list[list[float]] = np.median(np.array(turns), axis=0).tolist()
+    return medians
+
+
+def _one_turn(config: PJoinConfig, parts: list[Items]) -> list[float]:
+    run, began, taken = ItemRun(config), time.process_time(), []
+    for part in parts:
+        run.feed(part)
+        taken.append(time.process_time() - began)
+    return taken
