@@ -218,6 +218,7 @@ def _forget(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) 
     book[STORED0 + side] -= 1
     book[PURGED] += 1
     slots[s, HOME] = FREE_SLOT
+    slots[s, ROW] = -1
     slots[s, NEXT] = book[FREE]
     book[FREE] = s
 
@@ -227,12 +228,13 @@ def free_slots(slots: Any, book: Any, start: int) -> None:  # pragma: no cover -
     """Chain the slots from `start` on into the free list, lowest first."""
     for s in range(len(slots) - 1, start - 1, -1):
         slots[s, HOME] = FREE_SLOT
+        slots[s, ROW] = -1
         slots[s, NEXT] = book[FREE]
         book[FREE] = s
 
 
 @compiled
-def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> int:  # pragma: no cover - compiled
+def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # pragma: no cover - compiled
     s = book[FREE]
     book[FREE] = slots[s, NEXT]
     slots[s, KID] = kid
@@ -240,14 +242,17 @@ def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> int:  # p
     slots[s, ATS] = ats
     slots[s, DTS] = NEVER_LEFT
     slots[s, PID] = -1
-    return int(s)
+    return s
 
 
 @compiled
-def place_tuples(slots: Any, lists: Any, keys: Any, book: Any, kids: Any, rows: Any, ats: Any, dts: Any, homes: Any) -> None:
-    """Put stored tuples back where they were; in the order in which they got there."""
-    for i in range(len(kids)):  # pragma: no cover - compiled
+def place_tuples(
+    slots: Any, lists: Any, keys: Any, book: Any, kids: Any, rows: Any, ats: Any, dts: Any, homes: Any, placed: Any
+) -> None:  # pragma: no cover - compiled
+    """Put stored tuples back where they were, in the order in which they got there; `placed` tells their slots."""
+    for i in range(len(kids)):
         s = _take_slot(slots, book, kids[i], rows[i], ats[i])
+        placed[i] = s
         slots[s, DTS] = dts[i]
         _link(slots, lists, keys, s, homes[i])
         side = homes[i] & 1
@@ -283,12 +288,13 @@ def join_tuples(
     start: int,
     limit: int,
     scans: bool,
+    placed: Any,
     history: Any,
 ) -> Any:  # pragma: no cover - compiled
     """Probe, then store or purge on the fly, tuple after tuple; stops early when memory is full.
 
-    Returns where it stopped, and the pairs as rows of side 0 and of side 1. `arrived[bucket]` keeps the least time of
-    tuples whose partners may be on disk.
+    Returns where it stopped, and the pairs as rows of side 0 and of side 1. `placed` tells the slot of each tuple, -1 where
+    it is not stored; `arrived[bucket]` the least time of tuples whose partners may be on disk.
     """
     capacity = max(2 * (len(kids) - start), 1024)
     pairs = (np.empty(capacity, np.int64), np.empty(capacity, np.int64))
@@ -318,6 +324,7 @@ def join_tuples(
         if on_disk:
             arrived[bucket] = min(arrived[bucket], ts[i])
         is_full = False
+        s = -1
         if keys[kid, CLOSED + other] or trusted[i]:
             if on_disk or (trusted[i] and lists[BUFFER + other, bucket, SIZE] > 0):
                 s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
@@ -338,6 +345,7 @@ def join_tuples(
             book[IN_MEMORY] += 1
             book[INSERTED] += 1
             is_full = book[IN_MEMORY] >= limit
+        placed[i] = s
         if len(history):
             history[i, :] = book[STORED0:]
         if is_full:
@@ -613,18 +621,6 @@ def fresh_by_bucket(slots: Any, keys: Any, joined: Any) -> Any:  # pragma: no co
         elif slots[s, ATS] > joined[bucket]:
             fresh[home & 1, bucket, 1] += 1
     return fresh
-
-
-@compiled
-def live_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compiled
-    """All stored tuples of a side."""
-    found = np.empty(len(slots), np.int64)
-    count = 0
-    for s in range(len(slots)):
-        if slots[s, HOME] >= 0 and slots[s, HOME] & 1 == side:
-            found[count] = s
-            count += 1
-    return found[:count]
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

@@ -80,8 +80,9 @@ class Components:
         """Buckets whose disk join promises enough; if joins are partial, by the side whose disk portion would probe."""
         rows = self.core.lists[:, :, _loops.SIZE].sum(axis=0)
         enough = np.maximum(self.config.activation_share * rows, self.config.activation_least)
-        promised = self.core.expected_yield()
-        if self.config.disk_join is DiskJoin.FULL:
+        in_full = self.config.disk_join is DiskJoin.FULL
+        promised = self.core.expected_yield(in_full)
+        if in_full:
             promised = promised.sum(axis=0)
         worth: Mask = promised >= enough
         return worth

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.model.declarations import RowPolicy
-from penstock.operators.joins.pjoin.registry import PROMPT, REFERENCE, STANDARD, XJOIN, Registry
+from penstock.operators.joins.pjoin.registry import PROMPT, REFERENCE, STANDARD, XJOIN, Registry, member
 
 #: The purge threshold that the join finds for itself.
 AUTO: Literal["auto"] = "auto"
@@ -127,15 +127,19 @@ class PJoinConfig:
     expand_lists: bool = True
 
     def __post_init__(self) -> None:
+        for name, kind in _CHOICES.items():
+            object.__setattr__(self, name, member(kind, getattr(self, name)))
         for name in ("buckets", "memory_rows", "memory_bytes", "activation_share", "activation_least", "propagate_count"):
             _check_positive(name, getattr(self, name))
         _check_positive("propagate_time", self.propagate_time)
         if self.purge_threshold != AUTO:
             _check_positive("purge_threshold", self.purge_threshold)
+
+    def warn_if_unbounded(self) -> None:
+        """Tell whoever chose the registry that nothing in it purges."""
         if self.uses_punctuations and not self.registry.purges:
-            warnings.warn(
-                "no rule of the registry purges: the state of this join is unbounded", UnboundedStateWarning, stacklevel=3
-            )
+            text = "no rule of the registry purges: the state of this join is unbounded"
+            warnings.warn(text, UnboundedStateWarning, stacklevel=2)
 
     @classmethod
     def published(cls, purge_threshold: PurgeThreshold = 1, **changes: Any) -> PJoinConfig:
@@ -175,6 +179,15 @@ class PJoinConfig:
         """What `changed` takes, as JSON values: the part of a configuration that is state."""
         found = {name: getattr(self, name) for name in CHANGEABLE if name != "registry"}
         return found | {"registry": self.registry.to_json()}
+
+
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "probe_access": Access,
+    "purge_access": Access,
+    "disk_join": DiskJoin,
+    "on_violation": RowPolicy,
+    "forget_closed": ForgetClosed,
+}
 
 
 def _registry(value: Any) -> Registry:

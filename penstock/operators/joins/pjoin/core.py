@@ -107,6 +107,7 @@ class Core:
         start: int,
         limit: int,
         scans: bool,
+        placed: Int64s,
         history: Int64s = NO_HISTORY,
     ) -> tuple[int, Int64s, Int64s]:
         """Process tuples from `start` on, until all are done or memory is full; see `_loops.join_tuples`."""
@@ -126,6 +127,7 @@ class Core:
             start,
             limit,
             scans,
+            placed,
             history,
         )
         return int(stop), left, right
@@ -199,18 +201,20 @@ class Core:
         self.joined[bucket] = self.book[_loops.CLOCK]
         return mine, theirs
 
-    def expected_yield(self) -> Any:
+    def expected_yield(self, in_full: bool) -> Any:
         """New results a disk join promises, per side whose disk portion would probe, and bucket.
 
-        Pairs that could not meet before, (left memory since × partner in memory) and (on disk × partner arrived since),
-        divided by the number of different keys. The source counts only the first; arrivals after a probe need the next.
+        Pairs that could not meet before, (left memory since × partner) and (on disk × partner arrived since), divided by the
+        number of different keys. Partners on disk count only for a join in full. The source counts only the first kind; but
+        arrivals after a probe need the next one.
         """
         records = self.keys.records[: self.keys.number]
         held = (records[:, _loops.CHAIN : _loops.PENDING : 2] >= 0).any(axis=1)
         different = np.bincount(records[held, _loops.BUCKET], minlength=self.lists.shape[1])
         fresh = _loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
         memory, away = self.sizes(_loops.MEMORY), self.sizes(_loops.DISK) + self.sizes(_loops.BUFFER)
-        pairs = fresh[:, :, 0] * memory[::-1] + away * fresh[::-1, :, 1]
+        partners = memory + away if in_full else memory
+        pairs = fresh[:, :, 0] * partners[::-1] + away * fresh[::-1, :, 1]
         return pairs / np.maximum(different, 1)
 
     def clear(self) -> None:
@@ -220,18 +224,15 @@ class Core:
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def live(self, side: int) -> Int64s:
-        """Slots of the stored tuples of a side."""
-        found: Int64s = _loops.live_slots(self.slots, side)
-        return found
-
-    def place(self, kids: Int64s, rows: Int64s, ats: Int64s, dts: Int64s, homes: Int64s) -> None:
-        """Put tuples back, in the order in which they came to their places."""
+    def place(self, kids: Int64s, rows: Int64s, ats: Int64s, dts: Int64s, homes: Int64s) -> Int64s:
+        """Put tuples back, in the order in which they came to their places; returns their slots."""
         self.reserve(len(kids))
         order = np.lexsort((ats, np.where(homes < _loops.DISK, ats, dts)))
-        _loops.place_tuples(
-            self.slots, self.lists, self.keys.records, self.book, kids[order], rows[order], ats[order], dts[order], homes[order]
-        )
+        placed, slots = np.empty(len(kids), np.int64), np.empty(len(kids), np.int64)
+        arrays = (kids[order], rows[order], ats[order], dts[order], homes[order], placed)
+        _loops.place_tuples(self.slots, self.lists, self.keys.records, self.book, *arrays)
+        slots[order] = placed
+        return slots
 
     def snapshot(self) -> dict[str, Any]:
         """The small part of the state; tuples are with their rows."""

@@ -45,6 +45,7 @@ class Engine:
     """
 
     def __init__(self, config: PJoinConfig, schemas: Sequence[Schema], keys: Sequence[Sequence[str]], host: Host) -> None:
+        config.warn_if_unbounded()
         self.schemas = tuple(schemas)
         self.keys = tuple(tuple(names) for names in keys)
         self.host = host
@@ -76,6 +77,8 @@ class Engine:
 
     def configure(self, config: PJoinConfig) -> None:
         """Go on with other thresholds or another registry."""
+        if config.registry != self.config.registry:
+            config.warn_if_unbounded()
         self.components.config = config
         self._read_limits()
         self._watch_memory()
@@ -142,17 +145,23 @@ class Engine:
         """Which tuples match a punctuation that their own side has sent before."""
         return self.core.is_closed(sides, kids)
 
-    def accept(self, sides: Int64s, kids: Int64s, rows: Int64s, ts: Int64s, trusted: Mask, history: Int64s = NO_HISTORY) -> None:
-        """Join and store tuples; `trusted` ones break a promise of their side, are joined and not stored."""
+    def accept(self, sides: Int64s, kids: Int64s, rows: Int64s, ts: Int64s, trusted: Mask, history: Int64s = NO_HISTORY) -> Int64s:
+        """Join and store tuples; `trusted` ones break a promise of their side, are joined and not stored.
+
+        Returns the slot each tuple got, -1 where it was not stored; later events may have taken it away again.
+        """
         start, scans = 0, self.config.probe_access is Access.SCAN
+        placed = np.empty(len(kids), np.int64)
         self.tuples_in += len(kids)
         while start < len(kids):
-            start, left, right = self.core.join(sides, kids, rows, ts, trusted, start, self._memory_limit, scans, history)
+            limit = self._memory_limit
+            start, left, right = self.core.join(sides, kids, rows, ts, trusted, start, limit, scans, placed, history)
             if len(left):
                 self.host.emit(left, right)
             self._watch_memory()
             if len(history):
                 history[start - 1] = self.core.book[_loops.STORED0 :]
+        return placed
 
     def _watch_memory(self) -> None:
         while self._is_full():

@@ -84,8 +84,8 @@ class Rule:
 
     @classmethod
     def from_json(cls, coded: Mapping[str, Any]) -> Rule:
-        listeners = tuple(_member(Listener, name) for name in coded["listeners"])
-        return cls(_member(Event, coded["event"]), listeners, _member(Condition, coded.get("condition", "always")))
+        listeners = tuple(member(Listener, name) for name in coded["listeners"])
+        return cls(member(Event, coded["event"]), listeners, member(Condition, coded.get("condition", "always")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,8 @@ class Registry:
         return cls(tuple(map(Rule.from_json, coded)))
 
 
-def _member(kind: type[Any], name: str) -> Any:
+def member(kind: type[StrEnum], name: str) -> Any:
+    """The choice of this name."""
     try:
         return kind(name)
     except ValueError:

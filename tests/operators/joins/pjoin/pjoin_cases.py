@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 
 from penstock.model.patterns import ANY, Pattern, between, constant, one_of
-from penstock.operators.joins.pjoin.config import Access, DiskJoin, ForgetClosed, PJoinConfig, UnboundedStateWarning
+from penstock.operators.joins.pjoin.config import Access, DiskJoin, ForgetClosed, PJoinConfig
 from penstock.operators.joins.pjoin.registry import STANDARD, Condition, Event, Listener, Registry, Rule
 from penstock.operators.joins.pjoin.trace import IDLE, PUNCTUATION, REQUEST, TUPLE, Items, Trace
 
@@ -98,9 +97,7 @@ def configurations(draw: st.DrawFn, **fixed: Any) -> PJoinConfig:
         "forget_closed": draw(st.sampled_from(ForgetClosed)),
         "expand_lists": draw(st.booleans()),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnboundedStateWarning)
-        return PJoinConfig(**(chosen | fixed))
+    return PJoinConfig(**(chosen | fixed))
 
 
 def changes() -> st.SearchStrategy[Mapping[str, Any]]:

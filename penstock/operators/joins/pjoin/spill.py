@@ -1,0 +1,168 @@
+"""Where spilled rows are: encoded, outside of the rows a join works on.
+
+A chunk is written once, when a bucket leaves memory, read when a disk join needs it, and dropped or replaced afterwards. In
+a snapshot it is one segment with the encoded bytes as its only cell, so a host stores it once, in the batch that spilled it,
+and nobody decodes it on the way. A host whose store can be read chunk by chunk may hand in its own `SpillStore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import StateUnwritable
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+_BODY = pa.schema({"body": pa.large_binary()})
+
+
+class SpillStore(Protocol):
+    """Encoded chunks by name; a name is never used again."""
+
+    def put(self, name: str, rows: pa.RecordBatch) -> None: ...
+
+    def get(self, name: str) -> pa.RecordBatch: ...
+
+    def drop(self, name: str) -> None: ...
+
+    def segments(self) -> Mapping[str, pa.RecordBatch]:
+        """Every chunk in the form of a snapshot."""
+        ...
+
+    def load(self, name: str, segment: pa.RecordBatch) -> None:
+        """Take a chunk over from a snapshot."""
+        ...
+
+    def clear(self) -> None: ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all chunks as they are stored."""
+        ...
+
+
+def encode(rows: pa.RecordBatch) -> pa.Buffer:
+    """Rows as compressed bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_COMPRESSED) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue()
+
+
+def decode(body: pa.Buffer) -> pa.RecordBatch:
+    (rows,) = pa.ipc.open_stream(body)
+    return rows
+
+
+def as_segment(body: pa.Buffer) -> pa.RecordBatch:
+    """One cell that refers to the bytes, without copying them."""
+    offsets = pa.py_buffer(np.array([0, body.size], np.int64))
+    cell = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, body])
+    return pa.RecordBatch.from_arrays([cell], schema=_BODY)
+
+
+def body_of(segment: pa.RecordBatch) -> pa.Buffer:
+    """Inverse of `as_segment`."""
+    buffer: pa.Buffer = segment.column(0)[0].as_buffer()
+    return buffer
+
+
+class EncodedStore:
+    """Chunks as compressed bytes in this process: small, though not gone. The default, since an operator opens no files.
+
+    Examples
+    --------
+    >>> store = EncodedStore()
+    >>> store.put("a", pa.RecordBatch.from_pydict({"x": [1, 2]}))
+    >>> store.get("a").column("x").to_pylist()
+    [1, 2]
+    """
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, pa.Buffer] = {}
+
+    def put(self, name: str, rows: pa.RecordBatch) -> None:
+        self._bodies[name] = encode(rows)
+
+    def get(self, name: str) -> pa.RecordBatch:
+        return decode(self._bodies[name])
+
+    def drop(self, name: str) -> None:
+        del self._bodies[name]
+
+    def segments(self) -> Mapping[str, pa.RecordBatch]:
+        return {name: as_segment(body) for name, body in self._bodies.items()}
+
+    def load(self, name: str, segment: pa.RecordBatch) -> None:
+        self._bodies[name] = body_of(segment)
+
+    def clear(self) -> None:
+        self._bodies.clear()
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(body.size for body in self._bodies.values())
+
+
+class FileStore:
+    """Chunks as files, mapped into memory only while they are read; for hosts that give a directory of their own.
+
+    Files are a cache of what snapshots hold: they are written anew from a snapshot after a restart.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = FileStore(Path(tempfile.mkdtemp()))
+    >>> store.put("a", pa.RecordBatch.from_pydict({"x": [1, 2]}))
+    >>> store.get("a").column("x").to_pylist(), store.num_bytes > 0
+    ([1, 2], True)
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._sizes: dict[str, int] = {}
+        for stale in directory.glob("*.chunk"):
+            stale.unlink()
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}.chunk"
+
+    def put(self, name: str, rows: pa.RecordBatch) -> None:
+        self._write(name, encode(rows))
+
+    def _write(self, name: str, body: pa.Buffer) -> None:
+        try:
+            self._path(name).write_bytes(body)
+        except OSError as found:
+            place = f"'{self._path(name)}'"
+            raise StateUnwritable(f"{body.size} bytes cannot be spilled to {place}: {found}; free space there") from found
+        self._sizes[name] = body.size
+
+    def _mapped(self, name: str) -> pa.Buffer:
+        with pa.memory_map(str(self._path(name))) as file:
+            return file.read_buffer()
+
+    def get(self, name: str) -> pa.RecordBatch:
+        return decode(self._mapped(name))
+
+    def drop(self, name: str) -> None:
+        del self._sizes[name]
+        self._path(name).unlink()
+
+    def segments(self) -> Mapping[str, pa.RecordBatch]:
+        return {name: as_segment(self._mapped(name)) for name in self._sizes}
+
+    def load(self, name: str, segment: pa.RecordBatch) -> None:
+        self._write(name, body_of(segment))
+
+    def clear(self) -> None:
+        for name in list(self._sizes):
+            self.drop(name)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(self._sizes.values())
