@@ -115,13 +115,14 @@ class Items:
         """From tuples (kind, stream, time, key) or (kind, stream, time, key, high)."""
         rows = [(*item, item[3]) if len(item) == 4 else item for item in items]
         table = np.array(rows, np.int64).reshape(len(rows), 5)
-        return cls(table[:, 0].astype(np.int8), *(table[:, column].copy() for column in range(1, 5)))
+        stream, time, key, high = np.ascontiguousarray(table[:, 1:].T)
+        return cls(table[:, 0].astype(np.int8), stream, time, key, high)
 
     @classmethod
     def columns(cls, kinds: npt.ArrayLike, streams: npt.ArrayLike, ts: npt.ArrayLike, keys: npt.ArrayLike) -> Self:
         """From columns; every punctuation closes one key."""
-        arrays = [np.ascontiguousarray(column, np.int64) for column in (streams, ts, keys)]
-        return cls(np.ascontiguousarray(kinds, np.int8), *arrays, arrays[-1])
+        stream, time, key = (np.ascontiguousarray(column, np.int64) for column in (streams, ts, keys))
+        return cls(np.ascontiguousarray(kinds, np.int8), stream, time, key, key)
 
     def __len__(self) -> int:
         return len(self.kinds)
