@@ -47,6 +47,14 @@ QUERIES = {
         "SELECT l.i AS a, r.i AS b, q.i AS c, q.ts FROM l [RANGE 4 SECONDS], r [RANGE 4 SECONDS], q [RANGE 4 SECONDS] "
         "WHERE l.k = r.k AND r.k = q.k"
     ),
+    "lefts": "SELECT l.k, l.i AS li, r.i AS ri FROM l [RANGE 6 SECONDS] LEFT JOIN r [RANGE 3 SECONDS] ON l.k = r.k AND l.i < r.i",
+    "wholes": (
+        "SELECT coalesce(l.k, r.k) AS k, l.s, r.i FROM l [RANGE 4 SECONDS TUMBLING] FULL JOIN r [RANGE 4 SECONDS TUMBLING] "
+        "ON l.k = r.k WHERE coalesce(r.i, 1) < 3"
+    ),
+    "semis": "SELECT l.k, l.s, l.ts FROM l [RANGE 1 SECOND] LEFT SEMI JOIN r [RANGE 1 SECOND] ON l.s = r.s AND l.k = r.k",
+    "antis": "SELECT l.k, q.i FROM l [RANGE 2 SECONDS] ANTI JOIN r ON l.k = r.k LEFT JOIN q [RANGE 2 SECONDS] ON l.k = q.k",
+    "lefts_counted": "SELECT k, count(*) AS n, count(ri) AS partners, window_start() FROM lefts [RANGE 10 SECONDS] GROUP BY k",
     "again": "SELECT ri, count(*) AS n, window_start() FROM pairs [RANGE 20 SECONDS] GROUP BY ri",
     "thrice": "SELECT max(n) AS most, window_start() FROM again [RANGE 40 SECONDS]",
 }

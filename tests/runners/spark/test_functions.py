@@ -100,6 +100,30 @@ def test_punctuations_and_unique_keys_let_a_join_without_window_forget(session: 
     assert state < bid.num_rows / 2
 
 
+def test_rows_without_partner_come_once_the_other_stream_has_passed_their_window(session: SparkSession, tmp_path: Path) -> None:
+    left = stream(session, PAIRS, "left").withWatermark("ts", "0 seconds")
+    right = stream(session, PAIRS, "right").withWatermark("ts", "0 seconds")
+    joined = ps.join(left, right, on="key", within="3 milliseconds", condition="l.id % 2 = r.id % 2", how="left")
+    expected = found_by_duckdb(
+        """SELECT l.key, l.id, r.id AS id_right FROM l LEFT JOIN r ON l.key = r.key AND l.id % 2 = r.id % 2
+             AND abs(epoch_us(r.ts) - epoch_us(l.ts)) <= 3000
+           WHERE r.id IS NOT NULL OR l.ts + INTERVAL 3 MILLISECONDS < (SELECT max(ts) FROM r)""",
+        l=whole(PAIRS, "left"), r=whole(PAIRS, "right"),
+    )  # fmt: skip
+    assert any(row[-1] == "None" for row in expected)
+    assert bag(written(joined.select("key", "id", "id_right"), tmp_path, "left_joined")) == expected
+
+
+def test_a_join_has_the_columns_its_kind_gives_it(session: SparkSession) -> None:
+    left, right = stream(session, PAIRS, "left"), stream(session, PAIRS, "right")
+    own = ["key", "id", "value", "payload", "ts"]
+    assert ps.join(left, right, on="key", within="1 second", how="leftanti").columns == own
+    for how in ("right_outer", "full"):
+        assert ps.join(left, right, on="key", within="1 second", how=how).columns == [*own, *(f"{name}_right" for name in own[1:])]
+    with pytest.raises(InvalidDeclaration, match="there is no join 'outside'; how is one of inner, left, right"):
+        ps.join(left, right, on="key", within="1 second", how="outside")
+
+
 COUNTED = {"n": "count(*)", "top": "max(value)"}
 
 
