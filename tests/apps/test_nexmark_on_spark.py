@@ -15,7 +15,7 @@ from penstock.runners.spark.session import create_session
 
 pytestmark = pytest.mark.spark
 
-EVENTS, BATCHES = 30_000, 5
+EVENTS, BATCHES = 24_000, 3
 
 
 @pytest.fixture(scope="module")
