@@ -37,6 +37,7 @@ from penstock.expressions.spark_sql import spark_sql
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
+from penstock.plan.analysis.generation import Choice, choices
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
@@ -134,6 +135,7 @@ class Explanation:
     application: str
     job: Job
     queries: tuple[Explained, ...]
+    choices: tuple[Choice, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -150,6 +152,7 @@ class Explanation:
         exchanges = [_exchange_line(exchange, stage) for exchange, stage in self._exchanges()]
         lines += ["", "sources, as Catalyst reads them", *sources]
         lines += ["", "exchanges", *exchanges] if exchanges else []
+        lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -174,6 +177,10 @@ class Explanation:
                 {"name": query.name, "destinations": list(query.destinations), "plan": query.plan.to_json()}
                 for query in self.queries
             ],
+            "generators": [
+                {"stream": choice.stream, "clause": choice.generator.text, "used": choice.is_used, "why": choice.why}
+                for choice in self.choices
+            ],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
             "exchanges": [
                 {"entry": exchange.entry, "from_stage": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
@@ -196,7 +203,7 @@ def explain(catalog: Catalog, shards: int = 2, measured: Mapping[str, tuple[Inpu
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
     explained = [_explained(query, job, judged, users, measured or {}) for query in final.in_order()]
-    return Explanation(catalog.name, job, tuple(explained))
+    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)))
 
 
 def _explained(
