@@ -22,6 +22,20 @@ _MOST = np.uint64(2**64 - 1)
 _LARGE_GROUP = 32
 
 
+def last_places(values: UInt64s, wanted: UInt64s) -> Int64s:
+    """Where each wanted value stands last among sorted ones, -1 where it does not; cheap where few are wanted of many.
+
+    Examples
+    --------
+    >>> last_places(np.array([2, 5, 5, 9], np.uint64), np.array([5, 6], np.uint64)).tolist()
+    [2, -1]
+    """
+    places = np.searchsorted(values, wanted, side="right") - 1
+    if len(values):
+        places[values[places] != wanted] = -1
+    return places
+
+
 def sort_run(hashes: UInt64s, ts: Int64s) -> Int64s:
     """Order of a run: by hash, then time, then place.
 

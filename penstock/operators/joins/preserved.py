@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
-from penstock.model.punctuation import Punctuation
 from penstock.operators.joins.debts import Debts
 from penstock.operators.joins.sides import Run, Side
 
@@ -136,15 +136,9 @@ class PreservedSide(Side):
 
     # -- what holds punctuations back ---------------------------------------------------------------------------------
 
-    def live_hashes(self) -> UInt64s:
-        if not self.until_settled or not self._runs:
-            return super().live_hashes()
-        return np.concatenate([run.hashes[self._debts[run.id].open_rows()] for run in self._runs])
-
-    def holds(self, mark: Punctuation) -> bool:
-        if not self.until_settled:
-            return super().holds(mark)
-        return any((mark.matches_batch(run.batch.rows) & self._debts[run.id].open_rows()).any() for run in self._runs)
+    def _needed(self, run: Run) -> npt.NDArray[np.bool_]:
+        needed = super()._needed(run)
+        return needed & self._debts[run.id].open_rows() if self.until_settled else needed
 
     # -- state --------------------------------------------------------------------------------------------------------
 

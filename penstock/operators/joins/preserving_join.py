@@ -250,7 +250,9 @@ class PreservingJoin(WindowJoin):
 
     def _release(self) -> list[Punctuation]:
         # With two inputs a finished key has no stored rows left to purge.
-        return [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
+        released = [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
+        self._propagation.just_finished()
+        return released
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)

@@ -35,6 +35,8 @@ class Propagation:
         self._values: list[list[Any]] = [[] for _ in keys]
         self._hashes: list[UInt64s] = [np.empty(0, np.uint64) for _ in keys]
         self._whole: list[list[Punctuation]] = [[] for _ in keys]
+        self._just_listed: list[UInt64s] = []
+        self._just_whole = False
         self.key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
         #: Keys no result will ever have again, in the names of the first input.
         self.finished = Announcements(self.key_schema)
@@ -49,14 +51,24 @@ class Propagation:
         self.finished.prune(closed)
 
     def wait(self, port: int, mark: Punctuation) -> None:
-        name = self.keys[port][0]
-        pattern = mark.pattern(name)
-        if len(self.keys[port]) == 1 and list(mark.restricted) == [name] and pattern.values and None not in pattern.values:
-            values = list(pattern.values)
-            self._values[port] += values
-            self._hashes[port] = np.concatenate([self._hashes[port], self._hash(port, values)])
-        else:
+        hashes = self.listed(port, mark)
+        if hashes is None:
             self._whole[port].append(mark)
+        else:
+            self._values[port] += mark.pattern(self.keys[port][0]).values
+            self._hashes[port] = np.concatenate([self._hashes[port], hashes])
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(map(len, self._hashes)) or any(self._whole)
+
+    def listed(self, port: int, mark: Punctuation) -> UInt64s | None:
+        """Hashes of the keys a punctuation names one by one; None if it speaks in another way."""
+        name = self.keys[port][0]
+        values = mark.pattern(name).values
+        if len(self.keys[port]) > 1 or list(mark.restricted) != [name] or not values or None in values:
+            return None
+        return self._hash(port, values)
 
     def _hash(self, port: int, values: Sequence[Any]) -> UInt64s:
         kind = self.schemas[port].field(self.keys[port][0]).type
@@ -67,19 +79,27 @@ class Propagation:
         """Punctuations of this input that no stored row holds back any more, in output names."""
         released: list[Punctuation] = []
         if len(self._hashes[port]):
-            free = ~np.isin(self._hashes[port], side.live_hashes())
+            free = ~side.has(self._hashes[port])
             if free.any():
                 released += self._values_out(port, free)
         if self._whole[port]:
             free_marks = [mark for mark in self._whole[port] if not side.holds(mark)]
             self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
             released += [out for mark in free_marks for out in self._extended(port, mark)]
+            self._just_whole |= bool(free_marks)
         return released
+
+    def just_finished(self) -> UInt64s | None:
+        """Hashes of the keys released since the last call; None if punctuations that do not list them were."""
+        hashes, whole = self._just_listed, self._just_whole
+        self._just_listed, self._just_whole = [], False
+        return None if whole else np.concatenate([np.empty(0, np.uint64), *hashes])
 
     def _values_out(self, port: int, free: npt.NDArray[np.bool_]) -> list[Punctuation]:
         chosen = np.flatnonzero(free).tolist()
         values = [self._values[port][index] for index in chosen]
         self._values[port] = [self._values[port][index] for index in np.flatnonzero(~free).tolist()]
+        self._just_listed.append(self._hashes[port][free])
         self._hashes[port] = self._hashes[port][~free]
         return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of(values),)))
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
-from penstock.columnar.matching import sort_run
+from penstock.columnar.matching import last_places, sort_run
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
@@ -65,13 +65,23 @@ class Side:
     def num_bytes(self) -> int:
         return sum(run.batch.rows.nbytes + 16 * run.num_rows for run in self._runs)
 
-    def live_hashes(self) -> UInt64s:
-        """Key hashes of the rows that may still be in a result."""
-        return np.concatenate([run.hashes for run in self._runs]) if self._runs else np.empty(0, np.uint64)
+    def _needed(self, run: Run) -> npt.NDArray[np.bool_]:
+        """Rows that may still be in a result; others are only not dropped yet."""
+        needed: npt.NDArray[np.bool_] = run.useful_until >= self._horizon
+        return needed
+
+    def has(self, hashes: UInt64s) -> npt.NDArray[np.bool_]:
+        """Which of these key hashes a row has that may still be in a result."""
+        found = np.zeros(len(hashes), np.bool_)
+        for run in self._runs:
+            open_ = np.flatnonzero(~found)
+            if (last_places(run.hashes, hashes[open_]) >= 0).any():
+                found[open_] = last_places(run.hashes[self._needed(run)], hashes[open_]) >= 0
+        return found
 
     def holds(self, mark: Punctuation) -> bool:
         """Whether a row that may still be in a result matches the punctuation."""
-        return any(mark.matches_batch(run.batch.rows).any() for run in self._runs)
+        return any((mark.matches_batch(run.batch.rows) & self._needed(run)).any() for run in self._runs)
 
     def insert(self, batch: Batch, hashes: UInt64s) -> None:
         """Keep rows that are already in a run's order."""
@@ -113,12 +123,12 @@ class Side:
     def expire(self, horizon: int) -> bool:
         """Drop rows whose partners would have to be older than `horizon`; whole runs at once, others when most is useless.
 
+        Returns whether the horizon has moved: rows that are of no use any more hold no punctuation back, dropped or not.
         `FOREVER` means that the other inputs have ended: nothing is needed any more, whatever its window.
         """
         if horizon <= self._horizon:
             return False
         self._horizon = horizon
-        before = self.expired
         for at in reversed(range(len(self._runs))):
             run = self._runs[at]
             if run.last_use < horizon or horizon == FOREVER:
@@ -130,12 +140,20 @@ class Side:
             if useful * 4 < run.num_rows:
                 self.expired += run.num_rows - useful
                 self._replace(at, 1, np.flatnonzero(keep))
-        return self.expired > before
+        return True
 
-    def purge(self, useless: Callable[[Sequence[pa.Array]], npt.NDArray[np.bool_]]) -> bool:
-        """Drop rows whose key the predicate names; runs that lose rows are written anew."""
+    def purge(self, useless: Callable[[Sequence[pa.Array]], npt.NDArray[np.bool_]], among: UInt64s | None = None) -> bool:
+        """Drop rows whose key the predicate names; runs that lose rows are written anew.
+
+        Parameters
+        ----------
+        among
+            Hashes of all keys the predicate can name, where they are known: runs without them are not looked at.
+        """
         before = self.purged
         for at in reversed(range(len(self._runs))):
+            if among is not None and not (last_places(self._runs[at].hashes, among) >= 0).any():
+                continue
             gone = useless(self._runs[at].keys)
             count = int(np.count_nonzero(gone))
             if count:

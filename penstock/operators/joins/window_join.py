@@ -247,9 +247,10 @@ class WindowJoin:
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:
         self._propagation.wait(port, mark)
         if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark):
+            among = self._propagation.listed(port, mark)
             for other, side in enumerate(self._sides):
                 if other != port and side.num_rows:
-                    side.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])))  # type: ignore[misc]
+                    side.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
         released = self._release()
         self._forget_when_grown()
         return released
@@ -275,8 +276,9 @@ class WindowJoin:
             if not freed:
                 return released
             released += freed
+            among = self._propagation.just_finished()
             for side in self._sides:
-                side.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])))
+                side.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])), among)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ class WindowJoin:
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
         expired = [side.expire(self._horizon(other)) for other, side in enumerate(self._sides)]
-        released: list[Any] = self._release() if any(expired) else []
+        released: list[Any] = self._release() if any(expired) and self._propagation.is_waiting else []
         least = min(self._frontiers)
         if least > self._sent:
             self._sent = least
