@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from penstock import __version__
 from penstock.apps.table import EXAMPLES
 from penstock.errors import Defect, PenstockError, UserError
+from penstock.experiments.table import REPRODUCTIONS
 from penstock.qos.scheduling.table import POLICIES, make_policy
 
 _USER_ERROR, _FAILURE, _INTERRUPTED = 2, 1, 130
@@ -141,6 +142,21 @@ def demo(
     from penstock.apps.demo import run_demo
 
     raise typer.Exit(run_demo(name, seconds, as_json, plain))
+
+
+@app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(REPRODUCTIONS)}.")],
+    out: Annotated[Path, typer.Option(help="Folder in which NAME/ is written.")] = Path("reproductions"),
+    seeds: Annotated[int, typer.Option(min=1, help="Independent streams to average where chance matters.")] = 8,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter streams, two seeds, one timing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run published experiments again: figures, and a table of the claims that held and that did not."""
+    from penstock.experiments.contracts import Settings
+    from penstock.experiments.running import run_reproduction
+
+    run_reproduction(name, Settings(seeds, quick), out, as_json)
 
 
 @app.command()

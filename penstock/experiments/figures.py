@@ -27,7 +27,10 @@ _SETTINGS: Any = {
     "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
+    # Where a legend cannot avoid a line, its ground keeps the words legible.
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
     "legend.fontsize": 9.0,
     "lines.linewidth": 1.8,
     "lines.markersize": 5.5,
@@ -37,7 +40,8 @@ _SETTINGS: Any = {
     "svg.hashsalt": "penstock",
 }
 
-_PANEL_INCHES = (4.8, 3.3)
+#: A figure of one diagram is wider: it has to carry its title alone.
+_PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
 
 
 @contextmanager
@@ -50,7 +54,8 @@ def _canvas(panels: int) -> Iterator[tuple[Any, list[Any]]]:
     columns = min(panels, 2)
     rows = -(-panels // columns)
     with rc_context(dict(_SETTINGS)):
-        size = (_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.3)
+        width, height = _PANEL_INCHES if panels > 1 else _SINGLE_INCHES
+        size = (width * columns, height * rows + 0.3)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
@@ -86,7 +91,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     axis.set_xlabel(panel.x_label)
     axis.set_ylabel(panel.y_label)
     if panel.title:
-        axis.set_title(panel.title)
+        axis.set_title(panel.title, pad=22 if panel.style == "bars" and len(panel.series) > 1 else None)
     if panel.log_y:
         axis.set_yscale("log")
     else:
@@ -97,34 +102,49 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
 
 
 def _legend(axis: Any, panel: Panel) -> None:
-    # Bars leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
+    # Bars and many lines leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
     if panel.style == "bars":
-        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0 if not panel.title else 1.08), ncols=len(panel.series))
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=len(panel.series), borderaxespad=0.2)
+    elif len(panel.series) > 4:
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
     else:
         axis.legend(loc="best")
 
 
 def _readable_thousands(axis: Any, is_log: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if is_log:
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axis.yaxis.set_minor_formatter(NullFormatter())
-    elif (top := axis.get_ylim()[1]) >= 10_000:
-        unit, name = (1e6, " M") if top >= 3e6 else (1e3, " k")
+        return
+    top = axis.get_ylim()[1]
+    axis.yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=top > 4))
+    if top >= 10_000:
+        unit, name = (1e6, " M") if top >= 1e6 else (1e3, " k")
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}{name if value else ''}"))
 
 
 def _lines(axis: Any, panel: Panel) -> None:
     for series, colour, dash in zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False):
-        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash)
-    axis.margins(x=0.01)
+        # What lies on the axis is drawn over it, or a state of 0 would not be seen.
+        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, clip_on=panel.log_y)
+    _times(axis)
 
 
 def _steps(axis: Any, panel: Panel) -> None:
     for series, colour, dash in zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False):
-        axis.step(series.x, series.y, where="post", label=series.label, color=colour, linestyle=dash)
+        axis.step(series.x, series.y, where="post", label=series.label, color=colour, linestyle=dash, clip_on=panel.log_y)
+    _times(axis)
+
+
+def _times(axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_xlim(left=0)
     axis.margins(x=0.01)
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
 
 
 def _markers(axis: Any, panel: Panel) -> None:
@@ -132,6 +152,8 @@ def _markers(axis: Any, panel: Panel) -> None:
         axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, marker=marker)
     if panel.ticks:
         axis.set_xticks(range(len(panel.ticks)), panel.ticks)
+    else:
+        _times(axis)
 
 
 def _bars(axis: Any, panel: Panel) -> None:
@@ -150,7 +172,7 @@ def _short(value: float) -> str:
     Examples
     --------
     >>> [_short(value) for value in (0.0, 0.38, 2.71, 365.4, 39371.0, 5.94e6)]
-    ['0', '0.38', '2.7', '365', '39 k', '5.9 M']
+    ['0', '0.38', '2.71', '365', '39 k', '5.9 M']
     """
     if value >= 1e6:
         return f"{value / 1e6:.1f} M"
@@ -158,4 +180,4 @@ def _short(value: float) -> str:
         return f"{value / 1e3:.0f} k"
     if value >= 100 or value == int(value):
         return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rich.box import HORIZONTALS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -59,7 +60,8 @@ class Report:
 
     def print_to(self, console: Console) -> None:
         """The table of claims."""
-        table = Table(title=f"{self.reproduction.title}: {self.summary}", title_justify="left", title_style="bold", pad_edge=False)
+        title = f"{self.reproduction.title}: {self.summary}"
+        table = Table(title=title, title_justify="left", title_style="bold", pad_edge=False, box=HORIZONTALS, show_lines=True)
         table.add_column("claim", no_wrap=True)
         table.add_column("")
         table.add_column("says", ratio=3)

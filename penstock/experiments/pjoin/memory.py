@@ -52,7 +52,7 @@ def pjoin_against_xjoin(settings: Settings) -> Outcome:
         pjoin_mean_state=mean,
         xjoin_final_state=final,
     )
-    lines = (_over_time("XJoin", theirs[0]), _over_time("PJoin-1", ours[0]))
+    lines = (_over_time("PJoin-1", ours[0]), _over_time("XJoin", theirs[0]))
     panels = (Panel(_TIME, _STATE, lines), Panel(_TIME, f"{_STATE} (logarithmic)", lines, log_y=True))
     return Outcome((claim,), Drawing("State of PJoin-1 and XJoin, 40 tuples per punctuation", panels))
 
@@ -70,7 +70,7 @@ def tuples_per_punctuation(settings: Settings) -> Outcome:
         _monotone("E-PJ-2b", together, f"{listed(together)} tuples"),
         _equals_xjoin(seconds),
     )
-    over_time = tuple(_mean_over_time(f"{size} tuples per punctuation", runs[size]) for size in reversed(sizes[:3]))
+    over_time = tuple(_mean_over_time(f"{size} tuples per punctuation", runs[size]) for size in sizes[:3])
     means = (Series("independent streams", range(4), drifting), Series("lockstep", range(4), together))
     panels = (
         Panel(_TIME, f"{_STATE}, mean of seeds", over_time),
@@ -104,7 +104,7 @@ def eager_and_lazy(settings: Settings) -> Outcome:
     runs = {threshold: play_seeds(pjoin(threshold), 10, 10, settings) for threshold in (1, 10)}
     states = [average(map(mean_state, traces)) for traces in runs.values()]
     claim = STATEMENTS["E-PJ-4"].judged("E-PJ-4", states[0] < states[1], f"{listed(states)} tuples", mean_state=states)
-    lines = tuple(_mean_over_time(f"PJoin-{threshold}", runs[threshold]) for threshold in (10, 1))
+    lines = tuple(_mean_over_time(f"PJoin-{threshold}", runs[threshold]) for threshold in (1, 10))
     panel = Panel(_TIME, f"{_STATE}, mean of seeds", lines)
     return Outcome((claim,), Drawing("State with eager and lazy purge, 10 tuples per punctuation", (panel,)))
 
@@ -139,5 +139,6 @@ def lazy_memory(settings: Settings) -> Outcome:
         pjoin_100=states[1],
     )
     theirs = _over_time("XJoin", play_seeds(xjoin(), 10, 20, settings)[0])
-    panel = Panel(_TIME, _STATE, (theirs, *(_over_time(f"PJoin-{threshold}", runs[threshold][0]) for threshold in (100, 1))))
+    ours = (_over_time(f"PJoin-{threshold}", runs[threshold][0]) for threshold in (1, 100))
+    panel = Panel(_TIME, _STATE, (*ours, theirs))
     return Outcome((claim,), Drawing("State with A 10 and B 20 tuples per punctuation", (panel,)))

@@ -25,7 +25,7 @@ def steady_output(settings: Settings) -> Outcome:
     ours, theirs = (play_seeds(config, 30, 30, settings) for config in (pjoin(1), xjoin()))
     comparisons = tuple(
         Series(label, in_seconds(traces[0].samples), growth(traces[0].counters["probe_comparisons"]) / EVERY)
-        for label, traces in (("XJoin", theirs), ("PJoin-1", ours))
+        for label, traces in (("PJoin-1", ours), ("XJoin", theirs))
     )
     limited, panel = limited_by_processor(settings)
     claims = (_pace("E-PJ-3a", ours, at_most=1.5), _pace("E-PJ-3b", theirs, at_least=4.0), limited)
@@ -64,8 +64,11 @@ def purge_thresholds(settings: Settings) -> Outcome:
     )
     places = range(len(thresholds))
     bars = (Series("purge by scan", places, scan), Series("purge by index", places, index))
-    panel = Panel("purge threshold (punctuations)", "tuples compared and scanned", bars, "bars", tuple(map(str, thresholds)))
-    return Outcome(claims, Drawing(f"Work by purge threshold, 10 tuples per punctuation (XJoin: {counted(other)})", (panel,)))
+    ticks = tuple(map(str, thresholds))
+    panel = Panel(
+        "purge threshold (punctuations)", "tuples compared and scanned", bars, "bars", ticks, title=f"XJoin: {counted(other)}"
+    )
+    return Outcome(claims, Drawing("Work by purge threshold, 10 tuples per punctuation", (panel,)))
 
 
 def _mean_work(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Settings) -> float:
@@ -88,7 +91,9 @@ def fewer_punctuations(settings: Settings) -> Outcome:
     probes = [total - scanned for total, scanned in zip(work, scans, strict=True)]
     bars = (Series("scanned by purges", range(2), scans), Series("compared by probes", range(2), probes))
     panel = Panel("tuples per punctuation of B", "tuples", bars, "bars", tuple(map(str, sizes)))
-    lines = tuple(Series(f"B {size}", in_seconds(runs[size][0].samples), runs[size][0].work) for size in sizes)
+    lines = tuple(
+        Series(f"B {size} tuples per punctuation", in_seconds(runs[size][0].samples), runs[size][0].work) for size in sizes
+    )
     over_time = Panel(_TIME, "tuples compared and scanned", lines)
     return Outcome((claim,), Drawing("Work of PJoin-1, A 10 tuples per punctuation", (panel, over_time)))
 

@@ -1,0 +1,1 @@
+"""Multiway PWJoin: one lookup per tuple, however many inputs."""

@@ -1,0 +1,1 @@
+"""PWJoin: window joins that also use punctuations."""

@@ -1,0 +1,46 @@
+"""Every reproduction by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.errors import UnknownReproduction
+from penstock.experiments.contracts import Reproduction
+
+# The experiments load compiled operators; the command line, which only wants the names, need not wait for them.
+
+
+def _pjoin() -> Reproduction:
+    from penstock.experiments.pjoin.reproduction import PJOIN
+
+    return PJOIN
+
+
+def _pwjoin() -> Reproduction:
+    from penstock.experiments.pwjoin.reproduction import PWJOIN
+
+    return PWJOIN
+
+
+def _mpwjoin() -> Reproduction:
+    from penstock.experiments.mpwjoin.reproduction import MPWJOIN
+
+    return MPWJOIN
+
+
+REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {"pjoin": _pjoin, "pwjoin": _pwjoin, "mpwjoin": _mpwjoin}
+
+
+def reproduction_named(name: str) -> Reproduction:
+    """The experiments of an operator.
+
+    Examples
+    --------
+    >>> len(reproduction_named("mpwjoin").experiments)
+    3
+    """
+    try:
+        load = REPRODUCTIONS[name]
+    except KeyError:
+        raise UnknownReproduction("the table of reproductions", "reproduction", name, REPRODUCTIONS) from None
+    return load()
