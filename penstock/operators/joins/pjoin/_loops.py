@@ -1,8 +1,8 @@
 """Compiled loops of PJoin and XJoin: one item at a time over arrays.
 
-A stored tuple is a row of `slots`. It is in exactly one *home* (portion and side) of its bucket, a doubly linked list, and in
-one chain of its key (memory, or away: disk and purge buffer), ordered by arrival. `keys` has one row per distinct key,
-`book` the clock and the counters. Punctuation counts are `pcounts[side, pid]`.
+A stored tuple is an entry of `slots`. It is in exactly one *home* (portion and side) of its bucket, and in one chain of its
+key (memory, or away: disk and purge buffer), the last arrived first. `keys` has one row per distinct key, `book` the clock
+and the counters. Punctuation counts are `pcounts[side, pid]`.
 
 Logical time: each arrival, flush, purge and disk join is one tick. A tuple is in memory from its ATS until before its DTS.
 """
@@ -23,23 +23,36 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, njit(cache=True)(loop))
 
 
-#: Columns of `slots`.
-KID, ROW, ATS, DTS, PID, HOME, NEXT, PREV, KNEXT, KPREV = range(10)
-SLOT_FIELDS = 10
+#: A stored tuple. What a probe needs comes first: the rest may be on another cache line.
+SLOT = np.dtype(
+    [
+        ("row", np.int64),
+        ("ats", np.int64),
+        ("kid", np.int32),
+        ("knext", np.int32),
+        ("home", np.int32),
+        ("pid", np.int32),
+        ("kprev", np.int32),
+        ("next", np.int32),
+        ("prev", np.int32),
+        ("unused", np.int32),
+        ("dts", np.int64),
+    ]
+)
 #: Homes: portion plus side.
 MEMORY, DISK, BUFFER = 0, 2, 4
 HOMES = 6
 FREE_SLOT = -1
 #: Last index of `lists[home, bucket]`.
 HEAD, TAIL, SIZE = range(3)
-#: Columns of `keys`: bucket, closed by side 0 and 1, chains (side, memory or away, head or tail), pending punctuations,
-#: closed in the output.
-BUCKET, CLOSED, CHAIN, PENDING, OUT = 0, 1, 3, 11, 12
-KEY_FIELDS = 13
+#: Columns of `keys`: bucket, closed by side 0 and 1, first of the chains in memory of side 0 and 1 and away of side 0 and 1,
+#: pending punctuations, closed in the output, seen by a scan.
+BUCKET, CLOSED, CHAIN, PENDING, OUT, MARKED = 0, 1, 3, 7, 8, 9
+KEY_FIELDS = 16
 AWAY = 2
 #: Places of `book`.
-CLOCK, FREE, NULLS = 0, 1, 2
-STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 4, 5, 6, 7
+CLOCK, FREE, NULLS, LINKED = 0, 1, 2, 4
+STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 5, 6, 7, 8
 (
     RESULTS,
     PROBED,
@@ -123,6 +136,7 @@ def fresh_keys(keys: Any, codes: Any, start: int, stop: int, buckets: int) -> No
         keys[kid, CLOSED + 1] = 0
         keys[kid, PENDING] = 0
         keys[kid, OUT] = 0
+        keys[kid, MARKED] = 0
 
 
 @compiled
@@ -138,7 +152,7 @@ def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no 
         keys[kid, CLOSED + side] = 1
         fresh[count] = kid
         count += 1
-        if keys[kid, CHAIN + 4 * victim + AWAY] >= 0:
+        if keys[kid, CHAIN + AWAY + victim] >= 0:
             due[keys[kid, BUCKET]] = 1
     return fresh[:count]
 
@@ -147,102 +161,133 @@ def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no 
 
 
 @compiled
-def _link(slots: Any, lists: Any, keys: Any, s: int, home: int) -> None:  # pragma: no cover - compiled
-    """Put a slot at the end of a home, and into its key's chain by arrival."""
-    kid = slots[s, KID]
+def _link(slots: Any, lists: Any, keys: Any, book: Any, s: int, home: int) -> None:  # pragma: no cover - compiled
+    """Put a slot at the end of a home, and into its key's chain, the last arrived first.
+
+    In memory a chain is pushed at its front and only ever taken as a whole; bucket lists are kept there only for scans.
+    """
+    kid = slots[s].kid
     bucket = keys[kid, BUCKET]
-    tail = lists[home, bucket, TAIL]
-    slots[s, HOME] = home
-    slots[s, NEXT] = -1
-    slots[s, PREV] = tail
-    if tail >= 0:
-        slots[tail, NEXT] = s
-    else:
-        lists[home, bucket, HEAD] = s
-    lists[home, bucket, TAIL] = s
+    slots[s].home = home
     lists[home, bucket, SIZE] += 1
-    chain = CHAIN + 4 * (home & 1) + (AWAY if home >= DISK else 0)
-    # Almost always the end: only a lazy purge moves a tuple after one that arrived later.
-    before = keys[kid, chain + 1]
-    while before >= 0 and slots[before, ATS] > slots[s, ATS]:
-        before = slots[before, KPREV]
-    after = keys[kid, chain] if before < 0 else slots[before, KNEXT]
-    slots[s, KPREV] = before
-    slots[s, KNEXT] = after
+    if home >= DISK or book[LINKED]:
+        tail = lists[home, bucket, TAIL]
+        slots[s].next = -1
+        slots[s].prev = tail
+        if tail >= 0:
+            slots[tail].next = s
+        else:
+            lists[home, bucket, HEAD] = s
+        lists[home, bucket, TAIL] = s
+    if home < DISK:
+        slots[s].knext = keys[kid, CHAIN + home]
+        keys[kid, CHAIN + home] = s
+        return
+    chain = CHAIN + AWAY + (home & 1)
+    before, after = -1, keys[kid, chain]
+    # Almost always the front: only a lazy purge moves a tuple after one that arrived later.
+    while after >= 0 and slots[after].ats > slots[s].ats:
+        before, after = after, slots[after].knext
+    slots[s].kprev = before
+    slots[s].knext = after
     if before >= 0:
-        slots[before, KNEXT] = s
+        slots[before].knext = s
     else:
         keys[kid, chain] = s
     if after >= 0:
-        slots[after, KPREV] = s
-    else:
-        keys[kid, chain + 1] = s
+        slots[after].kprev = s
 
 
 @compiled
-def _unlink(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: no cover - compiled
-    home = slots[s, HOME]
-    kid = slots[s, KID]
-    bucket = keys[kid, BUCKET]
-    before, after = slots[s, PREV], slots[s, NEXT]
+def _leave_list(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: no cover - compiled
+    home, bucket = slots[s].home, keys[slots[s].kid, BUCKET]
+    before, after = slots[s].prev, slots[s].next
     if before >= 0:
-        slots[before, NEXT] = after
+        slots[before].next = after
     else:
         lists[home, bucket, HEAD] = after
     if after >= 0:
-        slots[after, PREV] = before
+        slots[after].prev = before
     else:
         lists[home, bucket, TAIL] = before
     lists[home, bucket, SIZE] -= 1
-    chain = CHAIN + 4 * (home & 1) + (AWAY if home >= DISK else 0)
-    before, after = slots[s, KPREV], slots[s, KNEXT]
-    if before >= 0:
-        slots[before, KNEXT] = after
-    else:
-        keys[kid, chain] = after
-    if after >= 0:
-        slots[after, KPREV] = before
-    else:
-        keys[kid, chain + 1] = before
 
 
 @compiled
-def _forget(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
-    """Really remove a tuple: only now the count of its punctuation goes down."""
-    side = slots[s, HOME] & 1
-    _unlink(slots, lists, keys, s)
-    if slots[s, PID] >= 0:
-        pcounts[side, slots[s, PID]] -= 1
+def _free(slots: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Give a slot back: the tuple is really removed, and only now the count of its punctuation goes down."""
+    side = slots[s].home & 1
+    if slots[s].pid >= 0:
+        pcounts[side, slots[s].pid] -= 1
     else:
         book[NULLS + side] -= 1
     book[STORED0 + side] -= 1
     book[PURGED] += 1
-    slots[s, HOME] = FREE_SLOT
-    slots[s, ROW] = -1
-    slots[s, NEXT] = book[FREE]
+    slots[s].home = FREE_SLOT
+    slots[s].row = -1
+    slots[s].knext = book[FREE]
     book[FREE] = s
+
+
+@compiled
+def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Remove a tuple on disk or in a purge buffer."""
+    _leave_list(slots, lists, keys, s)
+    before, after = slots[s].kprev, slots[s].knext
+    if before >= 0:
+        slots[before].knext = after
+    else:
+        keys[slots[s].kid, CHAIN + AWAY + (slots[s].home & 1)] = after
+    if after >= 0:
+        slots[after].kprev = before
+    _free(slots, pcounts, book, s)
 
 
 @compiled
 def free_slots(slots: Any, book: Any, start: int) -> None:  # pragma: no cover - compiled
     """Chain the slots from `start` on into the free list, lowest first."""
     for s in range(len(slots) - 1, start - 1, -1):
-        slots[s, HOME] = FREE_SLOT
-        slots[s, ROW] = -1
-        slots[s, NEXT] = book[FREE]
+        slots[s].home = FREE_SLOT
+        slots[s].row = -1
+        slots[s].knext = book[FREE]
         book[FREE] = s
 
 
 @compiled
 def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # pragma: no cover - compiled
     s = book[FREE]
-    book[FREE] = slots[s, NEXT]
-    slots[s, KID] = kid
-    slots[s, ROW] = row
-    slots[s, ATS] = ats
-    slots[s, DTS] = NEVER_LEFT
-    slots[s, PID] = -1
+    book[FREE] = slots[s].knext
+    slots[s].kid = kid
+    slots[s].row = row
+    slots[s].ats = ats
+    slots[s].dts = NEVER_LEFT
+    slots[s].pid = -1
     return s
+
+
+@compiled
+def _members(slots: Any, lists: Any, keys: Any, book: Any, number: int, home: int, bucket: int) -> Any:  # pragma: no cover
+    """Slots of a home of a bucket, by arrival; `number` keys are known."""
+    found = np.empty(lists[home, bucket, SIZE], np.int64)
+    times = np.empty(len(found), np.int64)
+    count = 0
+    if home >= DISK or book[LINKED]:
+        s = lists[home, bucket, HEAD]
+        while s >= 0:
+            found[count] = s
+            times[count] = slots[s].ats
+            count += 1
+            s = slots[s].next
+    else:
+        for kid in range(number):
+            if keys[kid, BUCKET] == bucket:
+                s = keys[kid, CHAIN + home]
+                while s >= 0:
+                    found[count] = s
+                    times[count] = slots[s].ats
+                    count += 1
+                    s = slots[s].knext
+    return found[np.argsort(times)]
 
 
 @compiled
@@ -253,8 +298,8 @@ def place_tuples(
     for i in range(len(kids)):
         s = _take_slot(slots, book, kids[i], rows[i], ats[i])
         placed[i] = s
-        slots[s, DTS] = dts[i]
-        _link(slots, lists, keys, s, homes[i])
+        slots[s].dts = dts[i]
+        _link(slots, lists, keys, book, s, homes[i])
         side = homes[i] & 1
         book[STORED0 + side] += 1
         book[NULLS + side] += 1
@@ -306,18 +351,17 @@ def join_tuples(
         bucket = keys[kid, BUCKET]
         book[CLOCK] += 1
         before, compared = count, 0
-        s = lists[MEMORY + other, bucket, HEAD] if scans else keys[kid, CHAIN + 4 * other]
-        link = NEXT if scans else KNEXT
+        s = lists[MEMORY + other, bucket, HEAD] if scans else keys[kid, CHAIN + other]
         while s >= 0:
             compared += 1
-            if slots[s, KID] == kid:
+            if not scans or slots[s].kid == kid:
                 if count == capacity:
                     capacity *= 2
                     pairs = (_grown(pairs[0], capacity), _grown(pairs[1], capacity))
                 pairs[side][count] = rows[i]
-                pairs[other][count] = slots[s, ROW]
+                pairs[other][count] = slots[s].row
                 count += 1
-            s = slots[s, link]
+            s = slots[s].next if scans else slots[s].knext
         book[PROBED] += compared
         book[RESULTS] += count - before
         on_disk = lists[DISK + other, bucket, SIZE] > 0
@@ -328,8 +372,8 @@ def join_tuples(
         if keys[kid, CLOSED + other] or trusted[i]:
             if on_disk or (trusted[i] and lists[BUFFER + other, bucket, SIZE] > 0):
                 s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
-                slots[s, DTS] = book[CLOCK]
-                _link(slots, lists, keys, s, BUFFER + side)
+                slots[s].dts = book[CLOCK]
+                _link(slots, lists, keys, book, s, BUFFER + side)
                 book[STORED0 + side] += 1
                 book[NULLS + side] += 1
                 book[BUFFERED] += 1
@@ -339,7 +383,7 @@ def join_tuples(
                 book[ON_THE_FLY] += 1
         else:
             s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
-            _link(slots, lists, keys, s, MEMORY + side)
+            _link(slots, lists, keys, book, s, MEMORY + side)
             book[STORED0 + side] += 1
             book[NULLS + side] += 1
             book[IN_MEMORY] += 1
@@ -358,63 +402,78 @@ def join_tuples(
 
 
 @compiled
-def _purge_one(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, s: int) -> None:  # pragma: no cover - compiled
-    """Remove a useless tuple, or keep it aside while the partner bucket has rows on disk."""
-    side = slots[s, HOME] & 1
-    bucket = keys[slots[s, KID], BUCKET]
-    book[IN_MEMORY] -= 1
-    if lists[DISK + 1 - side, bucket, SIZE] > 0:
-        _unlink(slots, lists, keys, s)
-        slots[s, DTS] = book[CLOCK]
-        _link(slots, lists, keys, s, BUFFER + side)
-        book[BUFFERED] += 1
-        due[bucket] = 1
-    else:
-        _forget(slots, lists, keys, pcounts, book, s)
+def _purge_key(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int, kid: int) -> None:
+    """Remove the tuples of a useless key from memory, or keep them aside while the partner bucket has rows on disk."""
+    bucket = keys[kid, BUCKET]  # pragma: no cover - compiled
+    is_partner_on_disk = lists[DISK + 1 - side, bucket, SIZE] > 0
+    s = keys[kid, CHAIN + side]
+    keys[kid, CHAIN + side] = -1
+    while s >= 0:
+        after = slots[s].knext
+        book[IN_MEMORY] -= 1
+        if book[LINKED]:
+            _leave_list(slots, lists, keys, s)
+        else:
+            lists[MEMORY + side, bucket, SIZE] -= 1
+        if is_partner_on_disk:
+            slots[s].dts = book[CLOCK]
+            _link(slots, lists, keys, book, s, BUFFER + side)
+            book[BUFFERED] += 1
+            due[bucket] = 1
+        else:
+            _free(slots, pcounts, book, s)
+        s = after
 
 
 @compiled
 def purge_scan(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int) -> None:  # pragma: no cover
     """Walk the whole memory of a side and remove what the other side has closed."""
     book[CLOCK] += 1
+    useless = np.empty(book[IN_MEMORY], np.int64)
+    count = 0
     for bucket in range(lists.shape[1]):
         s = lists[MEMORY + side, bucket, HEAD]
         while s >= 0:
-            after = slots[s, NEXT]
             book[SCANNED] += 1
-            if keys[slots[s, KID], CLOSED + 1 - side]:
-                _purge_one(slots, lists, keys, pcounts, book, due, s)
-            s = after
+            kid = slots[s].kid
+            if keys[kid, CLOSED + 1 - side] and not keys[kid, MARKED]:
+                keys[kid, MARKED] = 1
+                useless[count] = kid
+                count += 1
+            s = slots[s].next
+    for i in range(count):
+        keys[useless[i], MARKED] = 0
+        _purge_key(slots, lists, keys, pcounts, book, due, side, useless[i])
 
 
 @compiled
 def purge_keys(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int, kids: Any) -> None:
     """Remove what is in memory of the given closed keys."""
     book[CLOCK] += 1  # pragma: no cover - compiled
+    before = book[IN_MEMORY]
     for i in range(len(kids)):
-        s = keys[kids[i], CHAIN + 4 * side]
-        while s >= 0:
-            after = slots[s, KNEXT]
-            book[SCANNED] += 1
-            _purge_one(slots, lists, keys, pcounts, book, due, s)
-            s = after
+        _purge_key(slots, lists, keys, pcounts, book, due, side, kids[i])
+    book[SCANNED] += before - book[IN_MEMORY]
 
 
 @compiled
-def flush(slots: Any, lists: Any, keys: Any, book: Any, due: Any, side: int, bucket: int) -> Any:  # pragma: no cover - compiled
-    """Move the memory portion of a bucket to its disk portion; returns the slots."""
+def flush(
+    slots: Any, lists: Any, keys: Any, book: Any, due: Any, number: int, side: int, bucket: int
+) -> Any:  # pragma: no cover - compiled
+    """Move the memory portion of a bucket to its disk portion; returns the slots by arrival."""
     book[CLOCK] += 1
-    moved = np.empty(lists[MEMORY + side, bucket, SIZE], np.int64)
-    s = lists[MEMORY + side, bucket, HEAD]
-    for i in range(len(moved)):
-        moved[i] = s
-        s = slots[s, NEXT]
+    home = MEMORY + side
+    moved = _members(slots, lists, keys, book, number, home, bucket)
+    lists[home, bucket, HEAD] = -1
+    lists[home, bucket, TAIL] = -1
+    lists[home, bucket, SIZE] = 0
     for i in range(len(moved)):
         s = moved[i]
-        _unlink(slots, lists, keys, s)
-        slots[s, DTS] = book[CLOCK]
-        _link(slots, lists, keys, s, DISK + side)
-        if keys[slots[s, KID], CLOSED + 1 - side]:
+        kid = slots[s].kid
+        keys[kid, CHAIN + side] = -1
+        slots[s].dts = book[CLOCK]
+        _link(slots, lists, keys, book, s, DISK + side)
+        if keys[kid, CLOSED + 1 - side]:
             due[bucket] = 1
     book[IN_MEMORY] -= len(moved)
     book[SPILLED] += len(moved)
@@ -427,46 +486,27 @@ def flush(slots: Any, lists: Any, keys: Any, book: Any, due: Any, side: int, buc
 @compiled
 def _met_in_memory(slots: Any, a: int, b: int) -> bool:  # pragma: no cover - compiled
     """Whether the later of two tuples arrived while the earlier was in memory."""
-    if slots[a, ATS] < slots[b, ATS]:
-        return bool(slots[b, ATS] < slots[a, DTS])
-    return bool(slots[a, ATS] < slots[b, DTS])
+    if slots[a].ats < slots[b].ats:
+        return bool(slots[b].ats < slots[a].dts)
+    return bool(slots[a].ats < slots[b].dts)
 
 
 @compiled
 def _was_probed(probes: Any, away: Any, met: Any) -> bool:  # pragma: no cover - compiled
     """Whether an earlier probe used the first tuple from disk while the second was in memory."""
     for i in range(len(probes)):  # noqa: SIM110 - generators cannot be compiled
-        if away[DTS] <= probes[i, 0] and met[ATS] <= probes[i, 1] and probes[i, 1] <= met[DTS]:
+        if away.dts <= probes[i, 0] and met.ats <= probes[i, 1] and probes[i, 1] <= met.dts:
             return True
     return False
 
 
 @compiled
-def _gathered(slots: Any, lists: Any, first: int, side: int, bucket: int) -> Any:  # pragma: no cover - compiled
-    """Slots of a side from the given portion on, by arrival."""
-    total = 0
-    for portion in range(first, HOMES, 2):
-        total += lists[portion + side, bucket, SIZE]
-    members = np.empty(total, np.int64)
-    times = np.empty(total, np.int64)
-    count = 0
-    for portion in range(first, HOMES, 2):
-        s = lists[portion + side, bucket, HEAD]
-        while s >= 0:
-            members[count] = s
-            times[count] = slots[s, ATS]
-            count += 1
-            s = slots[s, NEXT]
-    return members[np.argsort(times)]
-
-
-@compiled
 def complete_bucket(
-    slots: Any, lists: Any, keys: Any, book: Any, bucket: int, full: int, probes0: Any, probes1: Any
+    slots: Any, lists: Any, keys: Any, book: Any, number: int, bucket: int, full: int, probes0: Any, probes1: Any
 ) -> Any:  # pragma: no cover - compiled
     """All pairs of a bucket not produced before; `full` is the time of its last completion.
 
-    Two tuples that had both arrived by then are done; chains are ordered by arrival, so a walk from the end stops there.
+    Two tuples that had both arrived by then are done; chains begin with the last arrival, so a walk may stop there.
     """
     book[CLOCK] += 1
     book[DISK_JOINS] += 1
@@ -474,24 +514,25 @@ def complete_bucket(
     capacity, count = 256, 0
     left = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
-    members = _gathered(slots, lists, MEMORY, 0, bucket)
-    for i in range(len(members)):
-        a = members[i]
-        for kind in range(0, 2 * AWAY, AWAY):
-            b = keys[slots[a, KID], CHAIN + 4 + kind + 1]
-            while b >= 0:
-                if slots[a, ATS] <= full and slots[b, ATS] <= full:
-                    break
-                done = _met_in_memory(slots, a, b) or _was_probed(probes0, slots[a], slots[b])
-                if not done and not _was_probed(probes1, slots[b], slots[a]):
-                    if count == capacity:
-                        capacity *= 2
-                        left = _grown(left, capacity)
-                        right = _grown(right, capacity)
-                    left[count] = slots[a, ROW]
-                    right[count] = slots[b, ROW]
-                    count += 1
-                b = slots[b, KPREV]
+    for home in range(MEMORY, HOMES, 2):
+        members = _members(slots, lists, keys, book, number, home, bucket)
+        for i in range(len(members)):
+            a = members[i]
+            for kind in range(0, 2 * AWAY, AWAY):
+                b = keys[slots[a].kid, CHAIN + kind + 1]
+                while b >= 0:
+                    if slots[a].ats <= full and slots[b].ats <= full:
+                        break
+                    done = _met_in_memory(slots, a, b) or _was_probed(probes0, slots[a], slots[b])
+                    if not done and not _was_probed(probes1, slots[b], slots[a]):
+                        if count == capacity:
+                            capacity *= 2
+                            left = _grown(left, capacity)
+                            right = _grown(right, capacity)
+                        left[count] = slots[a].row
+                        right[count] = slots[b].row
+                        count += 1
+                    b = slots[b].knext
     book[RESULTS] += count
     return left[:count], right[:count]
 
@@ -502,14 +543,14 @@ def settle_bucket(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, bu
     for side in range(2):
         s = lists[BUFFER + side, bucket, HEAD]
         while s >= 0:
-            after = slots[s, NEXT]
-            _forget(slots, lists, keys, pcounts, book, s)
+            after = slots[s].next
+            _forget_away(slots, lists, keys, pcounts, book, s)
             s = after
         s = lists[DISK + side, bucket, HEAD]
         while s >= 0:
-            after = slots[s, NEXT]
-            if keys[slots[s, KID], CLOSED + 1 - side]:
-                _forget(slots, lists, keys, pcounts, book, s)
+            after = slots[s].next
+            if keys[slots[s].kid, CLOSED + 1 - side]:
+                _forget_away(slots, lists, keys, pcounts, book, s)
             s = after
 
 
@@ -528,24 +569,25 @@ def probe_away(
     capacity, count, newest = 256, 0, np.int64(-1)
     mine = np.empty(capacity, np.int64)
     theirs = np.empty(capacity, np.int64)
-    members = _gathered(slots, lists, DISK, side, bucket)
-    for i in range(len(members)):
-        a = members[i]
-        newest = max(newest, slots[a, DTS])
-        b = keys[slots[a, KID], CHAIN + 4 * (1 - side) + 1]
-        while b >= 0:
-            if slots[a, ATS] <= full and slots[b, ATS] <= full:
-                break
-            done = _met_in_memory(slots, a, b) or _was_probed(probes, slots[a], slots[b])
-            if not done and not _was_probed(others, slots[b], slots[a]):
-                if count == capacity:
-                    capacity *= 2
-                    mine = _grown(mine, capacity)
-                    theirs = _grown(theirs, capacity)
-                mine[count] = slots[a, ROW]
-                theirs[count] = slots[b, ROW]
-                count += 1
-            b = slots[b, KPREV]
+    for portion in (DISK, BUFFER):
+        members = _members(slots, lists, keys, book, 0, portion + side, bucket)
+        for i in range(len(members)):
+            a = members[i]
+            newest = max(newest, slots[a].dts)
+            b = keys[slots[a].kid, CHAIN + 1 - side]
+            while b >= 0:
+                if slots[a].ats <= full and slots[b].ats <= full:
+                    break
+                done = _met_in_memory(slots, a, b) or _was_probed(probes, slots[a], slots[b])
+                if not done and not _was_probed(others, slots[b], slots[a]):
+                    if count == capacity:
+                        capacity *= 2
+                        mine = _grown(mine, capacity)
+                        theirs = _grown(theirs, capacity)
+                    mine[count] = slots[a].row
+                    theirs[count] = slots[b].row
+                    count += 1
+                b = slots[b].knext
     book[RESULTS] += count
     return mine[:count], theirs[:count], newest
 
@@ -565,22 +607,22 @@ def index_keys(
         if scans:
             book[INDEX_TESTS] += book[NULLS + side]
         for kind in range(0, 2 * AWAY, AWAY):
-            s = keys[kids[i], CHAIN + 4 * side + kind]
+            s = keys[kids[i], CHAIN + kind + side]
             while s >= 0:
-                if slots[s, PID] < 0:
-                    slots[s, PID] = pids[i]
+                if slots[s].pid < 0:
+                    slots[s].pid = pids[i]
                     pcounts[side, pids[i]] += 1
                     book[NULLS + side] -= 1
                     if not scans:
                         book[INDEX_TESTS] += 1
-                s = slots[s, KNEXT]
+                s = slots[s].knext
 
 
 @compiled
 def index_slots(slots: Any, pcounts: Any, book: Any, side: int, chosen: Any, pid: int) -> None:  # pragma: no cover - compiled
     """Charge chosen tuples to one punctuation."""
     for i in range(len(chosen)):
-        slots[chosen[i], PID] = pid
+        slots[chosen[i]].pid = pid
     pcounts[side, pid] += len(chosen)
     book[NULLS + side] -= len(chosen)
 
@@ -591,18 +633,22 @@ def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compile
     found = np.empty(len(slots), np.int64)
     count = 0
     for s in range(len(slots)):
-        if slots[s, HOME] >= 0 and slots[s, HOME] & 1 == side and slots[s, PID] < 0:
+        if slots[s].home >= 0 and slots[s].home & 1 == side and slots[s].pid < 0:
             found[count] = s
             count += 1
     return found[:count]
 
 
 @compiled
-def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any) -> None:  # pragma: no cover - compiled
+def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, number: int) -> None:  # pragma: no cover - compiled
     """Remove everything that is stored."""
     for s in range(len(slots)):
-        if slots[s, HOME] >= 0:
-            _forget(slots, lists, keys, pcounts, book, s)
+        if slots[s].home >= 0:
+            _free(slots, pcounts, book, s)
+    keys[:number, CHAIN : CHAIN + 2 * AWAY] = -1
+    lists[:, :, HEAD] = -1
+    lists[:, :, TAIL] = -1
+    lists[:, :, SIZE] = 0
     book[IN_MEMORY] = 0
 
 
@@ -611,14 +657,14 @@ def fresh_by_bucket(slots: Any, keys: Any, joined: Any) -> Any:  # pragma: no co
     """Per side and bucket: tuples that left memory, and tuples that arrived and did not, since the bucket's last disk join."""
     fresh = np.zeros((2, len(joined), 2), np.int64)
     for s in range(len(slots)):
-        home = slots[s, HOME]
+        home = slots[s].home
         if home < 0:
             continue
-        bucket = keys[slots[s, KID], BUCKET]
+        bucket = keys[slots[s].kid, BUCKET]
         if home >= DISK:
-            if slots[s, DTS] > joined[bucket]:
+            if slots[s].dts > joined[bucket]:
                 fresh[home & 1, bucket, 0] += 1
-        elif slots[s, ATS] > joined[bucket]:
+        elif slots[s].ats > joined[bucket]:
             fresh[home & 1, bucket, 1] += 1
     return fresh
 

@@ -25,8 +25,8 @@ class Host(Protocol):
         """Results: rows of the first and of the second side."""
         ...
 
-    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> None:
-        """Constants of a side leave, given by key numbers."""
+    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> Sequence[Punctuation]:
+        """Constants of a side leave, given by key numbers; returns them in the names of the first side if they were made."""
         ...
 
     def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
@@ -127,12 +127,12 @@ class Components:
     def _let_go(self, side: int, released: Released) -> None:
         """Pass punctuations on, except what the output has announced already."""
         if released.mark is None:
-            fresh = self.knowledge.announce_keys(released.kids)
-            number = int(np.count_nonzero(fresh))
-            self.core.add(_loops.SUPPRESSED, len(fresh) - number)
-            self.core.add(_loops.PROPAGATED, number)
-            if number:
-                self.host.announce_keys(side, released.kids[fresh], released.seqs[fresh])
+            fresh = ~self.knowledge.is_announced(released.kids)
+            kids = released.kids[fresh]
+            self.core.add(_loops.SUPPRESSED, len(fresh) - len(kids))
+            self.core.add(_loops.PROPAGATED, len(kids))
+            if len(kids):
+                self.knowledge.announce_keys(kids, self.host.announce_keys(side, kids, released.seqs[fresh]))
             return
         mark = released.mark
         on_keys = set(mark.restricted) <= set(self.pending[side].names)

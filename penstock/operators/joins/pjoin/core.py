@@ -24,19 +24,27 @@ class Core:
     The steps are published ones; when they run is the engine's business. A row is any number that means something to the
     caller: an address of a stored row, or the number of an item.
 
+    Parameters
+    ----------
+    kinds
+        Types of the key columns.
+    scans
+        Whether probes or purges walk buckets: only then lists of what is in memory are kept.
+
     References
     ----------
     [urhan2000] Urhan, Franklin. XJoin. IEEE Data Engineering Bulletin 2000.
     [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, chapter 4.
     """
 
-    def __init__(self, kinds: Sequence[pa.DataType], buckets: int) -> None:
+    def __init__(self, kinds: Sequence[pa.DataType], buckets: int, scans: bool = True) -> None:
         self.keys = KeyTable(kinds, buckets)
-        self.slots: Int64s = np.empty((0, _loops.SLOT_FIELDS), np.int64)
+        self.slots = np.empty(0, _loops.SLOT)
         self.lists: Int64s = np.full((_loops.HOMES, buckets, 3), -1, np.int64)
         self.lists[:, :, _loops.SIZE] = 0
         self.book: Int64s = np.zeros(_loops.BOOK_FIELDS, np.int64)
         self.book[_loops.FREE] = -1
+        self.book[_loops.LINKED] = scans
         self.counts: Int64s = np.zeros((2, 64), np.int64)
         #: Buckets with useless tuples on disk or in a purge buffer, which a disk join would free.
         self.due: Int64s = np.zeros(buckets, np.int64)
@@ -77,7 +85,7 @@ class Core:
         needed = sum(self.stored) + tuples
         if needed > len(self.slots):
             start = len(self.slots)
-            more = np.empty((max(needed, 2 * start, 256) - start, _loops.SLOT_FIELDS), np.int64)
+            more = np.zeros(max(needed, 2 * start, 256) - start, _loops.SLOT)
             self.slots = np.concatenate([self.slots, more])
             _loops.free_slots(self.slots, self.book, start)
 
@@ -91,8 +99,8 @@ class Core:
         """Forget keys nobody needs; returns how the others were renumbered, or None."""
         renumbered = self.keys.settle()
         if renumbered is not None:
-            live = self.slots[:, _loops.HOME] >= 0
-            self.slots[live, _loops.KID] = renumbered[self.slots[live, _loops.KID]]
+            live = self.slots["home"] >= 0
+            self.slots["kid"][live] = renumbered[self.slots["kid"][live]]
         return renumbered
 
     # -- memory join --------------------------------------------------------------------------------------------------
@@ -158,7 +166,8 @@ class Core:
         """Move the largest memory portion to disk; ties go to the lower side, then bucket. Returns side, bucket, slots."""
         largest = int(np.argmax(self.sizes(_loops.MEMORY)))
         side, bucket = divmod(largest, self.lists.shape[1])
-        moved = _loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, side, bucket)
+        number = self.keys.number
+        moved = _loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, number, side, bucket)
         return side, bucket, moved
 
     def left_over(self, bucket: int) -> tuple[Int64s, Int64s]:
@@ -168,6 +177,7 @@ class Core:
             self.lists,
             self.keys.records,
             self.book,
+            self.keys.number,
             bucket,
             int(self.completed[bucket]),
             self.probes.get((0, bucket), _NO_PROBES),
@@ -209,7 +219,7 @@ class Core:
         arrivals after a probe need the next one.
         """
         records = self.keys.records[: self.keys.number]
-        held = (records[:, _loops.CHAIN : _loops.PENDING : 2] >= 0).any(axis=1)
+        held = (records[:, _loops.CHAIN : _loops.PENDING] >= 0).any(axis=1)
         different = np.bincount(records[held, _loops.BUCKET], minlength=self.lists.shape[1])
         fresh = _loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
         memory, away = self.sizes(_loops.MEMORY), self.sizes(_loops.DISK) + self.sizes(_loops.BUFFER)
@@ -219,7 +229,7 @@ class Core:
 
     def clear(self) -> None:
         """Remove everything stored."""
-        _loops.clear_slots(self.slots, self.lists, self.keys.records, self.counts, self.book)
+        _loops.clear_slots(self.slots, self.lists, self.keys.records, self.counts, self.book, self.keys.number)
         self.due[:], self.arrived[:] = 0, FOREVER
 
     # -- state --------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Engine:
         self.host = host
         pairs = zip(*self.keys, strict=True)
         kinds = [common_kind(self.schemas[0][left].type, self.schemas[1][right].type) for left, right in pairs]
-        self.core = Core(kinds, config.buckets)
+        self.core = Core(kinds, config.buckets, Access.SCAN in (config.probe_access, config.purge_access))
         self.knowledge = Knowledge(self.core, self.schemas, self.keys)
         self.pending = [Pending(side, self.keys[side]) for side in (0, 1)]
         self.components = Components(config, self.core, self.knowledge, self.pending, host)
@@ -131,7 +131,7 @@ class Engine:
     def _recycle_keys(self) -> None:
         self.knowledge.settle()
         for side in (0, 1):
-            victims = _loops.CHAIN + 4 * (1 - side)
+            victims = _loops.CHAIN + 1 - side
             self._dirty[side] = [kids[self.core.keys.records[kids, victims] >= 0] for kids in self._dirty[side]]
         renumbered = self.core.settle_keys()
         if renumbered is not None:
@@ -185,7 +185,7 @@ class Engine:
             return
         kids = self._constants(side, mark)
         if kids is not None:
-            self.announce_keys(side, kids)
+            self.announce_keys(side, kids, mark)
             return
         fresh = self.knowledge.close(side, mark)
         if fresh is None:
@@ -195,9 +195,9 @@ class Engine:
         self._note(side, fresh, 1)
         self._arrived(1, self.knowledge.covers(1 - side, self.knowledge.renamed(mark, side, 1 - side)))
 
-    def announce_keys(self, side: int, kids: Int64s) -> None:
-        """Constants of one side arrive, given by key numbers, each once."""
-        fresh = self.knowledge.close_keys(side, kids)
+    def announce_keys(self, side: int, kids: Int64s, mark: Punctuation | None = None) -> None:
+        """Constants of one side arrive, given by key numbers, each once; `mark` is the punctuation if there is one."""
+        fresh = self.knowledge.close_keys(side, kids, mark)
         self.core.add(_loops.ANNOUNCED, len(kids) - len(fresh))
         if len(fresh):
             self.pending[side].add_keys(self.core, fresh, self._sequence)
@@ -382,5 +382,5 @@ class Engine:
             pending.reload(self.core, *constants[side], wholes, meta["built"][side])
             pending.rebuild(self.core, self.host.match_rows)
             records = self.core.keys.records[: self.core.keys.number]
-            useless = (records[:, _loops.CLOSED + side] > 0) & (records[:, _loops.CHAIN + 4 * (1 - side)] >= 0)
+            useless = (records[:, _loops.CLOSED + side] > 0) & (records[:, _loops.CHAIN + 1 - side] >= 0)
             self._dirty[side] = [np.flatnonzero(useless)]

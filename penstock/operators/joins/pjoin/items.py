@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -79,9 +81,10 @@ class ItemRun:
     def emit(self, left: Int64s, right: Int64s) -> None:
         self._pairs.append((left, right, self.item))
 
-    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> None:
+    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> Sequence[Punctuation]:
         results = int(self.engine.core.book[_loops.RESULTS])
         self._announced += [(self._sources[seq], self.item, self._now, results) for seq in seqs.tolist()]
+        return ()
 
     def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
         self.announce_keys(side, np.empty(0, np.int64), np.array([seq]))

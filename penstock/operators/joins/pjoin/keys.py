@@ -14,7 +14,7 @@ from penstock.model.masks import Mask, comparable
 from penstock.model.patterns import Pattern
 from penstock.operators.joins.pjoin import _loops
 
-#: Keys nobody needs are removed when there are more than this, and more than half of all.
+#: Keys nobody needs are looked for after a doubling and so many more.
 _SPARE = 4096
 _REMIX = np.uint64(0xD6E8FEB86659FD93)
 
@@ -53,7 +53,8 @@ class KeyTable:
         self.kinds = tuple(kinds)
         self.buckets = buckets
         self.number = 0
-        self.records: Int64s = np.full((1024, _loops.KEY_FIELDS), -1, np.int64)
+        self._settled_number = 0
+        self.records = np.full((1024, _loops.KEY_FIELDS), -1, np.int32)
         self._codes: Int64s = np.empty(1024, np.int64)
         self._table: Int64s = np.full(4096, -1, np.int64)
         self._chunks: list[list[pa.Array]] = [[] for _ in self.kinds]
@@ -122,7 +123,7 @@ class KeyTable:
         needed = self.number + more
         if needed > len(self._codes):
             size = max(needed, 2 * len(self._codes))
-            self.records = np.concatenate([self.records, np.full((size - len(self.records), _loops.KEY_FIELDS), -1, np.int64)])
+            self.records = np.concatenate([self.records, np.full((size - len(self.records), _loops.KEY_FIELDS), -1, np.int32)])
             self._codes = np.concatenate([self._codes, np.empty(size - len(self._codes), np.int64)])
         if 2 * needed > len(self._table):
             self._table = np.full(1 << (2 * needed).bit_length(), -1, np.int64)
@@ -130,11 +131,12 @@ class KeyTable:
 
     def settle(self) -> Int64s | None:
         """Remove keys that no tuple and no pending punctuation has, when they are many; returns old number to new."""
-        records = self.records[: self.number]
-        if self.number <= _SPARE:
+        if self.number <= 2 * self._settled_number + _SPARE:
             return None
-        needed = (records[:, _loops.PENDING] > 0) | (records[:, _loops.CHAIN : _loops.PENDING : 2] >= 0).any(axis=1)
+        records = self.records[: self.number]
+        needed = (records[:, _loops.PENDING] > 0) | (records[:, _loops.CHAIN : _loops.PENDING] >= 0).any(axis=1)
         kept = np.flatnonzero(needed)
+        self._settled_number = len(kept)
         if 2 * len(kept) > self.number:
             return None
         renumbered = np.cumsum(needed) - 1

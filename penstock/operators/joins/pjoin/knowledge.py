@@ -44,7 +44,7 @@ class Knowledge:
         self._closed = [ClosedSet.over(schema, names) for schema, names in zip(schemas, keys, strict=True)]
         self._key_schema = schemas[0].select(keys[0])
         self._finished = Announcements(self._key_schema)
-        self._waiting: list[list[Int64s]] = [[], [], []]
+        self._waiting: list[list[Int64s | Punctuation]] = [[], [], []]
         self._settled_entries = 0
         #: Punctuations whose keys were closed already.
         self.redundant = 0
@@ -73,11 +73,12 @@ class Knowledge:
         for place, waiting in enumerate(self._waiting):
             if waiting:
                 self._waiting[place] = []
-                for mark in self.marks_of(np.concatenate(waiting), self.keys[0 if place == _OUTPUT else place]):
-                    if place == _OUTPUT:
-                        self._finished.add(mark)
-                    else:
-                        self._closed[place].add(mark)
+                names = self.keys[0 if place == _OUTPUT else place]
+                kids = [found for found in waiting if not isinstance(found, Punctuation)]
+                marks = [found for found in waiting if isinstance(found, Punctuation)]
+                target = self._finished if place == _OUTPUT else self._closed[place]
+                for mark in [*marks, *(self.marks_of(np.concatenate(kids), names) if kids else ())]:
+                    target.add(mark)
 
     def marks_of(self, kids: Int64s, names: Sequence[str]) -> list[Punctuation]:
         """Punctuations on some keys: one list for a single column, one for each key otherwise."""
@@ -107,12 +108,12 @@ class Knowledge:
             mask = self.finished.mask(dict(zip(self.keys[0], fresh, strict=True)), len(fresh[0]))
             self._core.keys.records[start : self._core.keys.number, _loops.OUT] = mask
 
-    def close_keys(self, side: int, kids: Int64s) -> Int64s:
-        """Constants arrive; returns the keys that were open."""
+    def close_keys(self, side: int, kids: Int64s, mark: Punctuation | None) -> Int64s:
+        """Constants arrive, as a punctuation if there is one; returns the keys that were open."""
         fresh = self._core.close(side, kids)
         self.redundant += len(kids) - len(fresh)
         if len(fresh):
-            self._waiting[side].append(fresh)
+            self._waiting[side].append(fresh if mark is None else mark)
         return fresh
 
     def close(self, side: int, mark: Punctuation) -> Int64s | None:
@@ -138,13 +139,15 @@ class Knowledge:
 
     # -- output -------------------------------------------------------------------------------------------------------
 
-    def announce_keys(self, kids: Int64s) -> Mask:
-        """Constants leave; returns which the output had not closed."""
-        fresh: Mask = self._core.keys.records[kids, _loops.OUT] == 0
-        if fresh.any():
-            self._core.keys.records[kids, _loops.OUT] = 1
-            self._waiting[_OUTPUT].append(kids[fresh])
-        return fresh
+    def is_announced(self, kids: Int64s) -> Mask:
+        """Which keys the output has closed."""
+        found: Mask = self._core.keys.records[kids, _loops.OUT] > 0
+        return found
+
+    def announce_keys(self, kids: Int64s, marks: Sequence[Punctuation]) -> None:
+        """Constants leave, as these punctuations if there are any."""
+        self._core.keys.records[kids, _loops.OUT] = 1
+        self._waiting[_OUTPUT] += list(marks) or [kids]
 
     def announce(self, key_part: Punctuation, is_whole: bool) -> bool:
         """Any punctuation leaves, given what it says of the keys; False when the output has closed all of it.
@@ -167,7 +170,7 @@ class Knowledge:
             return
         records = self._core.keys.records[: self._core.keys.number]
         finished = (records[:, _loops.CLOSED] > 0) & (records[:, _loops.CLOSED + 1] > 0)
-        if (records[finished][:, _loops.CHAIN : _loops.PENDING : 2] >= 0).any():
+        if (records[finished][:, _loops.CHAIN : _loops.PENDING] >= 0).any():
             return
         by_both = reduce(and_, self._closed)
         for known in self._closed:

@@ -201,9 +201,11 @@ class PJoin:
         result = Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
         return result if self.residual is None else result.filter(mask(self.residual, result.rows))
 
-    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> None:
-        for mark in self.engine.knowledge.marks_of(kids, self.keys[0]):
+    def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> Sequence[Punctuation]:
+        marks = self.engine.knowledge.marks_of(kids, self.keys[0])
+        for mark in marks:
             self.announce(side, mark, 0, True)
+        return marks
 
     def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
         """The statement over the output's columns; one on the keys is made once for each side's, which are equal."""

@@ -61,7 +61,7 @@ class Pending:
         self._seqs: Int64s = np.empty(0, np.int64)
         self._pids: Int64s = np.empty(0, np.int64)
         self._whole: list[Whole] = []
-        self._spare: list[int] = []
+        self._spare: Int64s = np.empty(0, np.int64)
         self._used_pids = 0
 
     def __len__(self) -> int:
@@ -80,10 +80,11 @@ class Pending:
         self._whole.append(Whole(seq, int(self._new_pids(core, 1)[0]), mark))
 
     def _new_pids(self, core: Core, number: int) -> Int64s:
-        reused = [self._spare.pop() for _ in range(min(number, len(self._spare)))]
+        kept = max(len(self._spare) - number, 0)
+        reused, self._spare = self._spare[kept:], self._spare[:kept]
         start, self._used_pids = self._used_pids, self._used_pids + number - len(reused)
         core.reserve_pids(self._used_pids)
-        return np.concatenate([np.array(reused, np.int64), np.arange(start, self._used_pids)])
+        return np.concatenate([reused, np.arange(start, self._used_pids)])
 
     def patterns(self, mark: Punctuation) -> list[Pattern]:
         """The patterns of the key columns."""
@@ -117,9 +118,9 @@ class Pending:
     def _charge_rows(self, core: Core, whole: Whole, match_rows: MatchRows) -> None:
         slots = _loops.unindexed_slots(core.slots, self.side)
         core.add(_loops.INDEX_TESTS, len(slots))
-        slots = slots[core.keys.matching(self.patterns(whole.mark))[core.slots[slots, _loops.KID]]]
+        slots = slots[core.keys.matching(self.patterns(whole.mark))[core.slots["kid"][slots]]]
         if len(slots):
-            chosen = slots[match_rows(self.side, whole.mark, core.slots[slots, _loops.ROW])]
+            chosen = slots[match_rows(self.side, whole.mark, core.slots["row"][slots])]
             _loops.index_slots(core.slots, core.counts, core.book, self.side, chosen, whole.pid)
 
     def _new(self) -> Iterator[tuple[Int64s, Int64s, Whole | None]]:
@@ -168,8 +169,8 @@ class Pending:
     def _removed(self, core: Core, free: Mask, ready: list[Whole]) -> list[Released]:
         kids, seqs = self._kids[free], self._seqs[free]
         np.subtract.at(core.keys.records[:, _loops.PENDING], kids, 1)
-        self._spare += self._pids[free].tolist()
-        self._spare += [whole.pid for whole in ready]
+        wholes = np.array([whole.pid for whole in ready], np.int64)
+        self._spare = np.concatenate([self._spare, self._pids[free], wholes])
         kept = ~free
         self._kids, self._seqs, self._pids = self._kids[kept], self._seqs[kept], self._pids[kept]
         self._whole = [whole for whole in self._whole if whole not in ready]

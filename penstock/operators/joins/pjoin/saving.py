@@ -71,9 +71,9 @@ class Saving:
 
     def _buffer(self) -> pa.RecordBatch:
         slots = self.engine.core.slots
-        chosen = slots[slots[:, _loops.HOME] >= _loops.BUFFER]
-        chosen = chosen[np.argsort(chosen[:, _loops.ROW])]
-        return pa.RecordBatch.from_arrays([pa.array(chosen[:, _loops.ROW]), pa.array(chosen[:, _loops.DTS])], schema=_BUFFER)
+        chosen = slots[slots["home"] >= _loops.BUFFER]
+        chosen = chosen[np.argsort(chosen["row"])]
+        return pa.RecordBatch.from_arrays([pa.array(chosen["row"].copy()), pa.array(chosen["dts"].copy())], schema=_BUFFER)
 
     def _pending(self, side: int) -> pa.RecordBatch:
         kids, seqs = self.engine.pending[side].keys
