@@ -21,6 +21,7 @@ from penstock.errors import InvalidPattern
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
 from penstock.kernel.sharding import shard_of
+from penstock.metadata.listed import ListedMarks, read_listed
 from penstock.metadata.scoped import coded, read_statement
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.declarations import RowPolicy, StreamDeclaration
@@ -106,7 +107,7 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 def _pack_partition(
     rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int]
 ) -> Iterator[tuple[int, Packet]]:
-    marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
+    listed, marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
     total = rows.num_rows + len(bad_marks)
     good, bad = _sound(rows)
     yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
@@ -116,10 +117,11 @@ def _pack_partition(
     newest[partition] = max(newest.get(partition, NEVER), int(batch.ts.max(initial=NEVER)))
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
     edges |= _scope_edge(scopes, positions, route)
+    broken |= _after_listed(batch, listed, route)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
     unseen = unique_of(batch.filter(~kept), route.stream, dict(route.kept)) if not kept.all() else []
-    routed = _route_marks([*marks, *derived, *unseen], route, home)
+    routed = _route_marks([*_as_punctuations(listed, route), *marks, *derived, *unseen], route, home)
     filtered = int((~kept).sum())
     for shard in range(route.shards):
         yield shard, Packet(
@@ -213,15 +215,21 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
 
 def _take_marks(
     rows: pa.RecordBatch, positions: Int64s, route: Route
-) -> tuple[list[Punctuation], list[tuple[int, ScopedPunctuation]], pa.RecordBatch, Int64s, list[tuple[int, str]]]:
-    """Embedded punctuations, scopes with their positions, remaining rows, positions of these, marks that cannot be read."""
+) -> tuple[
+    list[ListedMarks], list[Punctuation], list[tuple[int, ScopedPunctuation]], pa.RecordBatch, Int64s, list[tuple[int, str]]
+]:
+    """Embedded punctuations, those of the simplest form in columns; scopes with their positions; the remaining rows and their
+    positions; marks that cannot be read.
+    """
     if MARK not in rows.schema.names or rows.column(MARK).null_count == rows.num_rows:
-        return [], [], rows, positions, []
+        return [], [], [], rows, positions, []
     is_mark = rows.column(MARK).is_valid().to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(is_mark)
+    listed, is_read = read_listed(rows.column(MARK).take(pa.array(places)), positions[places], route.stream.schema)
     marks: list[Punctuation] = []
     scopes: list[tuple[int, ScopedPunctuation]] = []
     unreadable: list[tuple[int, str]] = []
-    for index in np.flatnonzero(is_mark).tolist():  # punctuations are few; each becomes an object anyway
+    for index in places[~is_read].tolist():  # other forms are few; each becomes an object anyway
         text = rows.column(MARK)[index].as_py()
         try:
             mark = read_mark(text, route, int(positions[index]))
@@ -234,7 +242,24 @@ def _take_marks(
                 raise
             unreadable.append((int(positions[index]), f"{text}: {found.message}"))
     keep = np.flatnonzero(~is_mark)
-    return marks, scopes, rows.take(pa.array(keep)), positions[keep], unreadable
+    return listed, marks, scopes, rows.take(pa.array(keep)), positions[keep], unreadable
+
+
+def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctuation]:
+    renamed = dict(route.kept)
+    found = [item.punctuation(renamed[item.column]) for item in listed if item.column in renamed]
+    is_global = route.stream.punctuations is not None and route.stream.punctuations.is_global
+    return [replace(mark.extend(route.columns.names), is_global=is_global) for mark in found]
+
+
+def _after_listed(batch: Batch, listed: Sequence[ListedMarks], route: Route) -> npt.NDArray[np.bool_]:
+    """Rows that follow the punctuation of their value. Judged here, where every punctuation still has its own position."""
+    renamed = dict(route.kept)
+    wrong = np.zeros(batch.num_rows, np.bool_)
+    for item in listed:
+        if item.column in renamed:
+            wrong |= item.precede(batch.column(renamed[item.column]), batch.pos)
+    return wrong
 
 
 def read_mark(text: str, route: Route, position: int) -> Punctuation | ScopedPunctuation | None:

@@ -297,3 +297,20 @@ def test_useless_punctuations_are_counted_and_not_passed_on() -> None:
     gate.batch((1, 1), closing(5))
     assert marks(gate.batch((None, None, 0, '{"k": []}'), closing(5))) == []
     assert gate.ingress.totals["useless_punctuations"] == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=14), st.lists(st.integers(0, 14), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_punctuations_of_one_value_do_the_same_in_columns_and_one_by_one(items: list[tuple[int, bool]], cuts: list[int]) -> None:
+    """`{"k": 5}` is read in columns and its rows judged while packing, `{"k": [5]}` is an object judged by the shard."""
+    outcomes = []
+    for form in ('{{"k": {}}}', '{{"k": [{}]}}'):
+        gate = Gate(on_violation=RowPolicy.QUARANTINE)
+        rows = [(1, None, 0, form.format(value)) if is_mark else (1, value, 0, None) for value, is_mark in items]
+        bounds = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+        elements = [element for start, stop in pairwise(bounds) for element in gate.batch(*rows[start:stop])]
+        used = [at for element in elements if isinstance(element, Batch) for at in element.pos.tolist()]
+        refused = [at for element in elements if isinstance(element, Quarantined) for at in element.batch.pos.tolist()]
+        closed = [value for element in elements if isinstance(element, Punctuation) for value in element.pattern("k").values]
+        outcomes.append((sorted(used), sorted(refused), sorted(closed)))
+    assert outcomes[0] == outcomes[1]
