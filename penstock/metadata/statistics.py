@@ -9,7 +9,7 @@ Nothing here influences an answer, so it is not part of the state: a restored sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -207,7 +207,8 @@ class JoinWatch:
             self._keys = pa.RecordBatch.from_arrays([column.slice(0, 0) for column in columns], names=names)
             fields = [Field(name, column.type) for name, column in zip(names, columns, strict=True)]
             self._earlier = [ClosedSet(fields) for _ in self.inputs]
-            self._note_earlier()
+            for port, mark in self._heard():
+                self._earlier[port].add(mark)
         at = np.searchsorted(self._hashes, values)
         known = np.zeros(len(values), np.bool_)
         inside = at < len(self._hashes)
@@ -253,11 +254,10 @@ class JoinWatch:
         if self._keys is None or self._is_settled:
             return
         self._is_settled = True
-        for port, marks in enumerate(self._pending):
-            for mark in merged(marks):
-                gone = self._renamed(port, mark).matches_batch(self._keys) & (self._times[:, port, _CLOSED] == _NEVER)
-                self._times[gone, port, _CLOSED] = self._announced(port)
-        self._note_earlier()
+        for port, mark in self._heard():
+            gone = mark.matches_batch(self._keys) & (self._times[:, port, _CLOSED] == _NEVER)
+            self._times[gone, port, _CLOSED] = self._announced(port)
+            self._earlier[port].add(mark)
         self._decide()
         self._retire()
 
@@ -267,16 +267,18 @@ class JoinWatch:
         assert known is not None
         return known.rename(names)
 
-    def _note_earlier(self) -> None:
-        """Remember what was closed, for sampled values that come later; ranges whole, lists as far as they are sampled."""
+    def _heard(self) -> Iterator[tuple[int, Punctuation]]:
+        """Punctuations since the last time, about keys `k0` … and, where they list values, about sampled ones only.
+
+        They are also remembered, for sampled values that come later.
+        """
         for port, marks in enumerate(self._pending):
             if len(self._earlier[port]) > 4 * self.capacity:
                 self._earlier[port] = ClosedSet(self._earlier[port].fields)  # old values do not come any more
             for mark in merged(marks):
-                known = self._renamed(port, mark)
-                sampled = self._sampled_part(known)
+                sampled = self._sampled_part(self._renamed(port, mark))
                 if sampled is not None:
-                    self._earlier[port].add(sampled)
+                    yield port, sampled
             marks.clear()
 
     def _sampled_part(self, mark: Punctuation) -> Punctuation | None:
