@@ -23,6 +23,8 @@ CREATE CQ selected AS SELECT k + 1 AS x, s, v FROM a WHERE k > 1 OR v IS NULL;
 CREATE CQ joined AS SELECT one.k, other.s FROM a one [RANGE 5], b other [RANGE 9] WHERE one.k = other.k AND one.v < other.v + 1;
 CREATE CQ joined_by_text AS SELECT one.k FROM a one, b other, a third [RANGE 3] WHERE one.s = other.s AND other.s = third.s;
 CREATE CQ joined_in_frames AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4], b other [RANGE 6, ADVANCE 4] WHERE one.k = other.k;
+CREATE CQ joined_left AS SELECT one.k, other.s FROM a one [RANGE 5] LEFT JOIN b other [RANGE 9] ON one.k = other.k AND one.v < 1;
+CREATE CQ joined_anti AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4] ANTI JOIN b other [RANGE 6, ADVANCE 4] ON one.s = other.s;
 CREATE CQ grouped AS SELECT k, count(*), sum(v), min(s), count(DISTINCT v)
   FROM a [RANGE 8, ADVANCE 3] GROUP BY k HAVING count(*) > 1;
 CREATE CQ grouped_for_ever AS SELECT k, max(v) FROM a GROUP BY k;
