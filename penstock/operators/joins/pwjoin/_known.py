@@ -117,7 +117,7 @@ def _push_old(m: Any, old: Any, low: Any, high: Any) -> None:
 def settle_when_many(m: Any) -> None:
     """Ask the host to merge when there are many recent keys for their purpose, or more entries than allowed."""
     recent, spans = m.numbers[lay.RECENT], m.numbers[lay.SPANS]
-    if recent > max(_GATHERED, spans // 8) or (recent > 0 and recent + spans > m.numbers[lay.MOST_MARKERS]):
+    if recent > max(_GATHERED, spans // 8) or recent + spans > m.numbers[lay.MOST_MARKERS]:
         m.numbers[lay.SETTLE] = 1
 
 
@@ -187,16 +187,34 @@ def is_covered(m: Any, low: Any, high: Any, bit: Any) -> Any:
 
 
 @compiled
+def _has_left(m: Any, key: Any) -> Any:
+    """Whether a key has left as one of the recent ones."""
+    slot = _slot_of(m, key)
+    if not m.recent[slot, lay.R_USED]:
+        return False
+    return m.recent[slot, lay.R_STATUS] == lay.PROPAGATED or m.recent[slot, lay.R_MASK] == lay.MISSING
+
+
+@compiled
 def unfinished(m: Any, low: Any, high: Any) -> Any:
-    """The range without the keys at its ends that have left already."""
-    at = span_from(m, low)
-    while at < m.numbers[lay.SPANS] and m.spans[at, lay.S_LOW] <= low and m.spans[at, lay.S_STATUS] == lay.PROPAGATED:
-        if m.spans[at, lay.S_HIGH] >= high:
-            return high, high - 1
-        low = m.spans[at, lay.S_HIGH] + 1
-        at += 1
-    at = span_from(m, high)
-    while at >= 0 and at < m.numbers[lay.SPANS] and m.spans[at, lay.S_LOW] <= high and m.spans[at, lay.S_STATUS] == lay.PROPAGATED:
-        high = m.spans[at, lay.S_LOW] - 1
+    """The range without the keys at its ends that have left already; the first is greater than the last if all have."""
+    while low < high:
+        at = span_from(m, low)
+        if _has_left(m, low):
+            low += 1
+        elif at < m.numbers[lay.SPANS] and m.spans[at, lay.S_LOW] <= low and m.spans[at, lay.S_STATUS] == lay.PROPAGATED:
+            low = min(m.spans[at, lay.S_HIGH], high - 1) + 1
+        else:
+            break
+    while low < high:
         at = span_from(m, high)
-    return low, high
+        if _has_left(m, high):
+            high -= 1
+        elif at < m.numbers[lay.SPANS] and m.spans[at, lay.S_LOW] <= high and m.spans[at, lay.S_STATUS] == lay.PROPAGATED:
+            high = max(m.spans[at, lay.S_LOW], low + 1) - 1
+        else:
+            break
+    if low < high:
+        return low, high
+    _, status = standing(m, low)
+    return (low, low - 1) if status == lay.PROPAGATED or _has_left(m, low) else (low, low)

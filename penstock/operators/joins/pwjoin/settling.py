@@ -18,7 +18,7 @@ def settle(memory: Memory) -> None:
     numbers = memory.numbers
     numbers[lay.SETTLE] = 0
     recent = memory.recent[memory.recent[:, lay.R_USED] == 1]
-    if not len(recent):
+    if not len(recent) and numbers[lay.SPANS] <= numbers[lay.MOST_MARKERS]:
         return
     points = recent[np.argsort(recent[:, lay.R_KEY])]
     pieces = _without(memory.spans[: numbers[lay.SPANS]], points[:, lay.R_KEY])
