@@ -16,6 +16,7 @@ from penstock.errors import InvalidPlan, InvalidWindow, Place
 from penstock.expressions.nodes import Call, Column, Expr, Literal, columns_of, conjoin
 from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
+from penstock.model.join_variants import JoinHint
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
 
@@ -41,15 +42,17 @@ class _Conditions:
     rest: list[tuple[frozenset[int], Expr]] = field(default_factory=list)
 
 
-def join(scope: Scope, conditions: list[Expr], clock: bool, life: Lifespan) -> tuple[Node, tuple[Window, ...]]:
+def join(
+    scope: Scope, conditions: list[Expr], clock: bool, life: Lifespan, hint: JoinHint | None = None
+) -> tuple[Node, tuple[Window, ...]]:
     """The plan that joins all inputs of a select, and the windows of the inputs."""
     sorted_ = _sort(scope, conditions)
     parts = [_prepared(part.node, sorted_.local[i], sorted_.computed[i]) for i, part in enumerate(scope.inputs)]
     windows = tuple(join_window(part.window, clock, life) for part in scope.inputs)
     keys = _common_keys(sorted_.equalities, len(parts))
     if keys:
-        return _one_join(parts, keys, windows, sorted_, life), windows
-    return _join_two_by_two(scope, parts, windows, sorted_, life), windows
+        return _one_join(parts, keys, windows, sorted_, life, hint), windows
+    return _join_two_by_two(scope, parts, windows, sorted_, life, hint), windows
 
 
 def _sort(scope: Scope, conditions: list[Expr]) -> _Conditions:
@@ -113,16 +116,19 @@ def _common_keys(equalities: list[Equality], size: int) -> list[tuple[str, ...]]
 
 
 def _one_join(
-    parts: list[Node], keys: list[tuple[str, ...]], windows: tuple[Window, ...], found: _Conditions, life: Lifespan
-) -> Node:
+    parts: list[Node], keys: list[tuple[str, ...]], windows: tuple[Window, ...], found: _Conditions, life: Lifespan,
+    hint: JoinHint | None,
+) -> Node:  # fmt: skip
     implied = [set(key) for key in keys]
     extra = [e.condition for e in found.equalities if not any(set(e.columns) <= key for key in implied)]
     residual = [*extra, *(condition for _, condition in found.rest)]
     by_input = tuple(tuple(key[i] for key in keys) for i in range(len(parts)))
-    return WindowJoin(tuple(parts), by_input, windows, conjoin(residual) if residual else None, life)
+    return WindowJoin(tuple(parts), by_input, windows, conjoin(residual) if residual else None, life, hint=hint)
 
 
-def _join_two_by_two(scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan) -> Node:
+def _join_two_by_two(
+    scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan, hint: JoinHint | None
+) -> Node:
     refuse_frames_in_steps(windows, scope.inputs[0].place)
     node, joined = parts[0], [0]
     waiting = list(range(1, len(parts)))
@@ -139,7 +145,7 @@ def _join_two_by_two(scope: Scope, parts: list[Node], windows: tuple[Window, ...
             residual += _recent_enough(scope, windows, joined, new)
             left = _shortest([windows[i] for i in joined])
         both = left, windows[new]
-        node = WindowJoin((node, parts[new]), keys, both, conjoin(residual) if residual else None, life)
+        node = WindowJoin((node, parts[new]), keys, both, conjoin(residual) if residual else None, life, hint=hint)
         joined.append(new)
     return node
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
+from penstock.language.hints import read_hint
 from penstock.language.joins import join, window_over_join
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named
@@ -140,15 +141,18 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
 def _sources(tree: exp.Select, context: Context) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
     """The rows FROM and WHERE leave, and how they are called; windows are those of a join's inputs, none for a single one."""
     inputs = _inputs(tree, context)
+    hint = read_hint(tree, len(inputs), context.text)
     joins = tree.args.get("joins") or ()
     kinds = [_join_kind(joined, context.text) for joined in joins]
     if any(kind is not JoinKind.INNER for kind in kinds):
+        if hint is not None:
+            raise SyntaxMistake(f"{hint.variant.value} runs inner joins only; leave the hint out", context.text.place_of(tree))
         return _joined_in_order(tree, inputs, kinds, context)
     scope = Scope(inputs, context.text)
     written = [joined.args["on"] for joined in joins if joined.args.get("on")]
     conditions = _read([*written, *_filters(tree, context)], scope)
     if scope.is_qualified:
-        return scope, *join(scope, conditions, context.clock, context.life), conditions
+        return scope, *join(scope, conditions, context.clock, context.life, hint), conditions
     only = scope.inputs[0].node
     return scope, Select(only, conjoin(conditions)) if conditions else only, (), conditions
 

@@ -38,6 +38,7 @@ from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.generation import Choice, choices
+from penstock.plan.analysis.join_choice import choose
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
@@ -218,7 +219,7 @@ def _explained(
         sizes = [holding.rows for holding in found.holdings]
         return Operation(
             first,
-            tuple(more),
+            (*_variant(node, judged), *more),
             where,
             stage,
             keys,
@@ -237,6 +238,13 @@ def _explained(
         " ".join([item.format, *(f"{key}={value}" for key, value in item.options.items())]) for item in query.destinations
     )
     return Explained(query.name, destinations, operation(query.plan))
+
+
+def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
+    """Which variant of the literature a join is, and why; nothing for other operators."""
+    if not isinstance(node, WindowJoin):
+        return []
+    return [str(choose(node, [judged[id(part)].known for part in node.parts]))]
 
 
 def _declared_memory(node: Node, judged: Mapping[int, Judged]) -> tuple[InputEstimate, ...]:

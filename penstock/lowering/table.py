@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
+from penstock.lowering.join_variants import hinted
 from penstock.model.join_kinds import JoinKind
 from penstock.operators.distinct import Distinct
 from penstock.operators.group_by.operator import GroupBy
@@ -50,6 +51,8 @@ def _window_join(node: nodes.WindowJoin) -> Recipe:
     schemas = tuple(part.schema.arrow for part in node.parts)
     if node.kind is not JoinKind.INNER:
         return partial(PreservingJoin, node.kind, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+    if node.hint is not None:
+        return hinted(node, node.hint)
     return partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
 
 

@@ -19,6 +19,7 @@ from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
+from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 
@@ -164,8 +165,11 @@ class WindowJoin:
     residual: Expr | None = None
     life: Lifespan = field(default_factory=Lifespan)
     kind: JoinKind = JoinKind.INNER
+    #: How the user wants it run; None: as the plan finds best.
+    hint: JoinHint | None = None
 
     def __post_init__(self) -> None:
+        _check_hint(self)
         if len({len(key) for key in self.keys}) != 1 or len(self.keys) != len(self.parts):
             raise InvalidPlan(f"every input of a join needs the same number of key columns; found {self.keys}")
         for part, key in zip(self.parts[1:], self.keys[1:], strict=True):
@@ -206,6 +210,22 @@ class WindowJoin:
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
+
+
+def _check_hint(node: WindowJoin) -> None:
+    """Whether the variant that a hint asks for can run the join at all."""
+    if node.hint is None:
+        return
+    variant, count = node.hint.variant, len(node.parts)
+    windows = [window for window in node.windows if not isinstance(window, Unbounded)]
+    if node.kind is not JoinKind.INNER:
+        raise InvalidPlan(f"{variant.value} runs inner joins; leave the hint out for {node.kind.words} JOIN")
+    if variant in (JoinVariant.PJOIN, JoinVariant.XJOIN) and (windows or count != 2):
+        raise InvalidPlan(f"{variant.value} joins two inputs without windows; found {count} inputs, {len(windows)} with a window")
+    if variant in (JoinVariant.WJOIN, JoinVariant.PWJOIN) and count != 2:
+        raise InvalidPlan(f"{variant.value} joins two inputs; found {count}: ask for M{variant.value}")
+    if any(isinstance(window, Framed) for window in windows):
+        raise InvalidPlan(f"{variant.value} takes sliding windows; leave ADVANCE or the hint out")
 
 
 @dataclass(frozen=True)

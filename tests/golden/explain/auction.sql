@@ -14,6 +14,7 @@ query bids -> console
     GroupBy a.item_id: count(*), max(b.price) [unbounded]               stage 1 by a.item_id
     . groups: a punctuation on a.item_id closes what it matches (UNIQUE (item_id) of auction); open values of a.item_id
       WindowJoin a.item_id = b.item_id [sliding 1 day | unbounded]      stage 1 by a.item_id
+      . PWJoin: windows on a; punctuations: a closes a.item_id (UNIQUE (item_id) of auction), b closes b.item_id (PUNCTUATIONS FROM mark ON (item_id) of bid)
       . rows of a: a row goes once b is past its window of 1 day; rate(a) × (1 day + 5 seconds) ≈ 8,640,500 rows
       . rows of b: a row goes, or is not even stored, once a closes its key (UNIQUE (item_id) of auction); rows whose b.item_id is still open
       . if every b.item_id also comes in a among rows with a.category = 'art'

@@ -12,6 +12,7 @@ application stages: 2 stages on 2 shards, state UNBOUNDED
 query pairs
   Project v = a.v, w = b.w                        stage 1, shared with per_w
     WindowJoin a.k = b.k [sliding 9 | sliding 5]  stage 1 by a.k, shared with per_w, same
+    . WJoin: windows on a and b; nobody closes the key
     . rows of a: a row goes once b is past its window of 9; rate(a) × (9 + 3)
     . rows of b: a row goes once a is past its window of 5; rate(b) × (5 + 3)
       Project a.k, a.v                            Catalyst
@@ -22,6 +23,7 @@ query pairs
 query same
   Project total = a.v + b.w                       stage 1
     WindowJoin a.k = b.k [sliding 9 | sliding 5]  stage 1 by a.k, shared with pairs, per_w
+    . WJoin: windows on a and b; nobody closes the key
     . rows of a: a row goes once b is past its window of 9; rate(a) × (9 + 3)
     . rows of b: a row goes once a is past its window of 5; rate(b) × (5 + 3)
       Project a.k, a.v                            Catalyst
