@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from penstock.experiments.pjoin.playing import Streams, columns_of, pjoin, xjoin
 from penstock.operators.joins.pjoin.config import Access
 from penstock.operators.joins.pjoin.items import run_items
+from penstock.workloads.coins import integers
 from penstock.workloads.itemised import TUPLE, Items
 
 
 @dataclass
 class Simulation:
-    """PJoin-N with lazy purge by scans, item by item; `threshold` 0 never purges."""
+    """PJoin-N with lazy purge by scans, item by item; `threshold` 0 never purges, `bucket` places keys."""
 
     threshold: int
+    bucket: Callable[[int], int] = lambda key: 0
+    filled: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
     stored: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
     closed: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     unused: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
@@ -33,11 +38,13 @@ class Simulation:
 
     def _tuple(self, stream: int, key: int) -> None:
         self.counts["results"] += self.stored[1 - stream][key]
+        self.counts["probe_comparisons"] += self.filled[1 - stream][self.bucket(key)]
         if key in self.closed[1 - stream]:
             self.counts["purged_on_the_fly"] += 1
         else:
             self.counts["inserts"] += 1
             self.stored[stream][key] += 1
+            self.filled[stream][self.bucket(key)] += 1
 
     def _punctuation(self, stream: int, key: int) -> None:
         self.closed[stream].add(key)
@@ -51,8 +58,14 @@ class Simulation:
         if keys:
             self.counts["purge_scanned"] += self.stored[side].total()
         for key in keys:
-            self.counts["purged"] += self.stored[side].pop(key, 0)
+            removed = self.stored[side].pop(key, 0)
+            self.counts["purged"] += removed
+            self.filled[side][self.bucket(key)] -= removed
         keys.clear()
+
+    @property
+    def work(self) -> int:
+        return self.counts["probe_comparisons"] + self.counts["purge_scanned"]
 
 
 @pytest.mark.parametrize(("tuples_a", "tuples_b"), [(10, 10), (10, 20), (40, 40)])
@@ -72,3 +85,22 @@ def test_purges_by_index_remove_the_same_and_look_at_nothing_else() -> None:
     scan, index = (run_items(pjoin(10, access), items, items.ts[-1:]).totals for access in (Access.SCAN, Access.INDEX))
     assert scan["purged"] == index["purged"] == index["purge_scanned"] < scan["purge_scanned"]
     assert scan["probe_comparisons"] == index["probe_comparisons"]
+
+
+def test_the_best_threshold_depends_on_how_evenly_consecutive_keys_fall_into_buckets() -> None:
+    """E-PJ-5b: evenly spread keys make 100 the best of the published thresholds, keys spread at random make it 10.
+
+    A purge that waits leaves useless tuples behind. They cost nothing while they lie in buckets of their own.
+    """
+    items = Streams(10, 10, seed=1).items()
+    at_random = integers(1, "bucket", np.arange(items.keys.max() + 1), 64).tolist()
+    spreads: dict[str, Callable[[int], int]] = {
+        "evenly": lambda key: (key * 2_654_435_761 % 2**32) >> 26,
+        "at random": lambda key: at_random[key],
+    }
+    work = {(name, n): Simulation(n, spread).run(items).work for name, spread in spreads.items() for n in (10, 100)}
+    assert work["evenly", 100] < work["evenly", 10]
+    assert work["at random", 10] < work["at random", 100]
+    for n in (10, 100):
+        joined = run_items(pjoin(n), columns_of(items), items.times_us[-1:]).total_work
+        assert 0.9 * work["evenly", n] < joined < 1.1 * work["at random", n]
