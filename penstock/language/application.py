@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from penstock.errors import InvalidDeclaration, UnknownStream, UserError
 from penstock.language.dialect import Statement, parse_query_statement, parse_statements
+from penstock.language.generators import check_references
 from penstock.language.queries import build
 from penstock.language.streams import declare
 from penstock.language.syntax import QueryStatement, StreamStatement, Word
@@ -76,6 +77,8 @@ class _Application:
                     self.catalog.add_stream(declare(statement))
             else:
                 self._waiting[statement.name.text.lower()] = statement
+        streams = [statement for statement in statements if isinstance(statement, StreamStatement)]
+        check_references(self.catalog, {statement.name.text.lower(): statement.generators for statement in streams})
         for name in list(self._waiting):
             if name in self._waiting:
                 self._build_waiting(name)

@@ -14,6 +14,7 @@ from penstock.language.clauses import ClauseParser, Located
 from penstock.language.syntax import (
     ColumnText,
     Format,
+    GeneratorText,
     QueryStatement,
     StreamStatement,
     Text,
@@ -75,7 +76,7 @@ class PenstockParser(ClauseParser):
             names = self._names("a column")
             if len(names) > 1:
                 raise SyntaxMistake(f"{kind.text} takes one column; write one {kind.text} (…) for each", names[1].place)
-            statement.constraints.append((kind, names[0]))
+            statement.constraints.append((kind, names[0], self._parse_within(kind)))
         elif self._is("WATERMARK") and self._tokens[self._index + 2 :][:1] and self._word_at(2) == "DELAY":
             self._advance()
             column = self._name("a column")
@@ -83,6 +84,49 @@ class PenstockParser(ClauseParser):
             statement.watermark = Watermark(column, self._parse_amount())
         else:
             statement.columns.append(self._parse_stream_column())
+
+    def _parse_within(self, kind: Word) -> Word | None:
+        """`WITHIN 10 ROWS` behind CLUSTERED (column)."""
+        if not self._is("WITHIN"):
+            return None
+        if kind.text != "CLUSTERED":
+            raise self._mistake(f"WITHIN belongs to CLUSTERED; {kind.text} has no gaps")
+        self._advance()
+        return self._parse_rows("after WITHIN")
+
+    def _parse_rows(self, context: str) -> Word:
+        token = self._curr
+        if not self._match(TokenType.NUMBER):
+            raise self._mistake(expected(token.text if token else "", ["a number of rows"], context))
+        rows = Word(token.text, self._place(token))
+        if not self._match_texts(("ROWS", "ROW")):
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["ROWS"], f"after {rows.text}"))
+        return rows
+
+    def _parse_generator(self) -> GeneratorText:
+        """What stands behind PUNCTUATE."""
+        column = self._name("a column")
+        how = self._choose(("WHEN", "AFTER", "BY"), "after PUNCTUATE column")
+        if how.text == "WHEN":
+            condition = self._parse_disjunction()
+            if condition is None:
+                raise self._mistake(expected(self._curr.text if self._curr else "", ["a condition"], "after WHEN"))
+            return GeneratorText(column, how, condition=condition)
+        if how.text == "AFTER":
+            stream, time = self._parse_dotted("after AFTER")
+            key = None
+            if self._is("ON") and len(self._tokens) > self._index + 2 and self._word_at(2) == ".":  # else it is a policy
+                self._advance()
+                key = self._parse_dotted("after ON")[1]
+            return GeneratorText(column, how, stream=stream, time=time, key=key)
+        kind = self._choose(("SORTING", "PARTITIONING", "SAMPLING"), "after BY")
+        return GeneratorText(column, kind, rows=self._parse_rows(f"after {kind.text}"))
+
+    def _parse_dotted(self, context: str) -> tuple[Word, Word]:
+        stream = self._name("a stream")
+        if not self._match(TokenType.DOT):
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["stream.column"], context))
+        return stream, self._name("a column")
 
     def _word_at(self, ahead: int) -> str:
         return self._tokens[self._index + ahead].text.upper()
@@ -113,6 +157,8 @@ class PenstockParser(ClauseParser):
             if self._match_text_seq("ON", "(", advance=False):  # without the bracket it is a policy
                 self._advance()
                 statement.punctuations_on = self._names("a column")
+        elif self._match_text_seq("PUNCTUATE"):
+            statement.generators.append(self._parse_generator())
         elif self._match(TokenType.PARTITION_BY):
             self._once(statement.partition, first)
             column = self._name("a column")
@@ -130,6 +176,7 @@ class PenstockParser(ClauseParser):
                 "PUNCTUATIONS FROM",
                 "PARTITIONED BY",
                 *(f"ON {word}" for word in _POLICY_SUBJECTS),
+                "PUNCTUATE",
                 "';'",
             ]
             raise self._mistake(expected(first.text, words, "behind the columns of a stream"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, SyntaxMistake, UnknownColumn
+from penstock.language.generators import generator, row_count
 from penstock.language.syntax import ColumnText, StreamStatement, Word, expected
 from penstock.language.windows import length
 from penstock.model.declarations import (
@@ -51,7 +52,8 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
         timestamp=timestamp,
         disorder=disorder,
         constraints=tuple(
-            Constraint(ConstraintKind(kind.text.lower()), _column(schema, name)) for kind, name in statement.constraints
+            Constraint(ConstraintKind(kind.text.lower()), _column(schema, name), row_count(within) if within else 0)
+            for kind, name, within in statement.constraints
         ),
         punctuations=_punctuations(statement, schema),
         on_late=_policy(statement, "LATE ROWS", RowPolicy.QUARANTINE),
@@ -60,6 +62,7 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
         partition_column=partition,
         position_column=position,
         arrival_time=statement.watermark is None,
+        generators=tuple(generator(clause, schema, statement.text) for clause in statement.generators),
     )
 
 

@@ -107,6 +107,19 @@ class Watermark:
     delay: Amount
 
 
+@dataclass(frozen=True, slots=True)
+class GeneratorText:
+    """`PUNCTUATE column …` as written: WHEN condition, AFTER stream.time [ON stream.key], or BY kind rows ROWS."""
+
+    column: Word
+    kind: Word
+    condition: exp.Expr | None = None
+    stream: Word | None = None
+    time: Word | None = None
+    key: Word | None = None
+    rows: Word | None = None
+
+
 @dataclass(slots=True)
 class StreamStatement:
     """`CREATE STREAM`, filled in by the parser clause by clause."""
@@ -114,7 +127,9 @@ class StreamStatement:
     text: Text
     name: Word
     columns: list[ColumnText] = field(default_factory=list)
-    constraints: list[tuple[Word, Word]] = field(default_factory=list)
+    #: Kind, column, and the rows of WITHIN.
+    constraints: list[tuple[Word, Word, Word | None]] = field(default_factory=list)
+    generators: list[GeneratorText] = field(default_factory=list)
     watermark: Watermark | None = None
     using: Format | None = None
     punctuations: Word | None = None

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
+from penstock.lowering.generators import recipe_of_generator
 from penstock.lowering.prefix import Prefix, prefix_of
 from penstock.lowering.table import Recipe, recipe_of
-from penstock.model.declarations import Constraint, ConstraintKind
+from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
+from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.relational import Node
@@ -116,6 +118,7 @@ class _Builder:
         #: Sender of each derived entry.
         self._crossings: dict[str, str] = {}
         self._count = 0
+        self._generators: dict[str, tuple[Generator, ...]] = {}
         self._query = ""
         self._needed: set[str] | None = None
 
@@ -217,10 +220,46 @@ class _Builder:
     def _at(self, found: _Placed | Prefix, keys: Keys, level: int) -> Port:
         """The port where `found` is available at `level`, partitioned by `keys`."""
         if isinstance(found, Prefix):
-            return self._source(found, keys, level), ""
+            return self._generated(found, keys, level, (self._source(found, keys, level), ""))
         if found.level == level and _suits(found.partitionings, keys):
             return found.port
         return self._exchange(found, keys, level), ""
+
+    def _generated(self, prefix: Prefix, keys: Keys, level: int, port: Port) -> Port:
+        """Behind a source the operators that make its punctuations, as far as the keys of this entry are concerned."""
+        for item in self._chosen(prefix.stream):
+            column = dict(prefix.kept).get(item.column)
+            recipe = None if column is None or column not in (keys or ()) else recipe_of_generator(item, prefix, column)
+            if recipe is None or (item.reference is not None and keys != (column,)):
+                continue  # an end told elsewhere must be known in the shard of the value
+            sources = (port, *(((self._reference_entry(item.reference, level), ""),) if item.reference is not None else ()))
+            port = (self._generator(recipe, level, sources), "")
+        return port
+
+    def _generator(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str:
+        """One operator for all who read the entry."""
+        name = self._shared_split(recipe, level, sources)
+        if name is None:
+            self._count += 1
+            name = f"Generator{self._count}"
+            self._level(level).nodes.append(GraphNode(name, recipe, sources))
+            self._users[name] = set()
+        self._users[name].add(self._query)
+        return name
+
+    def _chosen(self, stream: StreamDeclaration) -> tuple[Generator, ...]:
+        if not stream.generators:
+            return ()
+        if stream.name not in self._generators:
+            self._generators[stream.name] = chosen(self.catalog, stream)
+        return self._generators[stream.name]
+
+    def _reference_entry(self, told: EndOfLife, level: int) -> str:
+        """Where the stream that tells the ends enters, spread by the value."""
+        stream = self.catalog.stream(told.stream)
+        names = [stream.schema[name].name for name in dict.fromkeys((told.key, told.time))]
+        prefix = Prefix(stream, tuple((name, Column(name)) for name in names), (), stream.schema.select(names))
+        return self._source(prefix, (names[0],), level)
 
     def _source(self, prefix: Prefix, keys: Keys, level: int) -> str:
         for known in self._level(level).sources:
@@ -228,7 +267,8 @@ class _Builder:
                 return known.route.entry
         stream = prefix.stream
         name = f"{stream.name}@{level}.{len(self._level(level).entries)}"
-        route = Route(name, stream, prefix.schema.arrow, prefix.kept, keys, self.shards)
+        used = replace(stream, generators=self._chosen(stream))
+        route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards)
         renamed = dict(prefix.kept)
         constraints = tuple(
             Constraint(item.kind, renamed[stream.schema[item.column].name])

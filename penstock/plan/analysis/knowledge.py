@@ -18,7 +18,7 @@ from enum import StrEnum
 from itertools import product
 
 from penstock.expressions.nodes import Column
-from penstock.model.declarations import Constraint, ConstraintKind, StreamDeclaration
+from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select, Union
 
 
@@ -88,13 +88,26 @@ def of_stream(scan: Scan) -> Knowledge:
     stream = scan.stream
     names = dict(zip(stream.schema.names, scan.schema.names, strict=True))
     schemes = [_of_constraint(constraint, stream, names) for constraint in stream.constraints]
-    return Knowledge((*schemes, *_embedded(stream, names)), "", stream.disorder, declared_rate(stream))
+    generated = [_generated(generator, stream, names) for generator in stream.generators if generator.rows == 0]
+    return Knowledge((*schemes, *_embedded(stream, names), *generated), "", stream.disorder, declared_rate(stream))
 
 
 def _of_constraint(constraint: Constraint, stream: StreamDeclaration, names: dict[str, str]) -> Scheme:
     kind = SchemeKind.RANGE if constraint.kind is ConstraintKind.ORDERED else SchemeKind.BEHIND_ROWS
     column = stream.schema[constraint.column].name
-    return Scheme(frozenset({names[column]}), kind, f"{constraint.kind.upper()} ({column}) of {stream.name}")
+    gap = f" WITHIN {constraint.within} ROWS" if constraint.within else ""
+    return Scheme(frozenset({names[column]}), kind, f"{constraint.kind.upper()} ({column}){gap} of {stream.name}")
+
+
+def _generated(generator: Generator, stream: StreamDeclaration, names: dict[str, str]) -> Scheme:
+    """A rule closes values once rows say so; scopes of buffers and samples close nothing."""
+    told = generator.reference
+    condition = (
+        f"every {generator.column} of {stream.name} comes in {told.stream}"
+        if told is not None
+        else f"every {generator.column} of {stream.name} gets a row with {generator.condition}"
+    )
+    return Scheme(frozenset({names[generator.column]}), SchemeKind.EMBEDDED, f"{generator.text} of {stream.name}", condition)
 
 
 def _embedded(stream: StreamDeclaration, names: dict[str, str]) -> list[Scheme]:

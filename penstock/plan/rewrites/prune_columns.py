@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.expressions.nodes import Column, Expr
+from penstock.expressions.nodes import Column, Expr, columns_of
+from penstock.expressions.parse import parse
 from penstock.model.windows import Framed
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
@@ -169,6 +170,9 @@ def _guarded(node: Node) -> set[str]:
     promised = [constraint.column for constraint in scan.stream.constraints]
     if scan.stream.punctuations is not None:
         promised += scan.stream.punctuations.columns
+    for generator in scan.stream.generators:
+        # A rule is obeyed where rows leave the source, so what it looks at must come that far.
+        promised += [generator.column, *(columns_of(parse(generator.condition)) if generator.condition else ())]
     return {scan.schema.names[scan.stream.schema.index(name)] for name in promised}
 
 
