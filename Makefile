@@ -19,7 +19,7 @@ demo: $(READY)  ## run an example for a minute (DEMO=auction DEMO_SECONDS=60)
 	@$(BIN)/penstock demo $(DEMO) --seconds $(DEMO_SECONDS)
 
 test: lint types imports  ## everything: style, types, imports, all tests
-	$(PYTEST) -m "not spark and not crash"
+	$(PYTEST) -n 2 -m "not spark and not crash"
 	$(PYTEST) -m "spark and not crash"
 	$(PYTEST) -m crash
 
@@ -40,7 +40,7 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 fast: $(READY)  ## tests and examples in docstrings, without Spark
-	$(PYTEST) -m "not spark and not crash and not slow"
+	$(PYTEST) -n 2 -m "not spark and not crash and not slow"
 
 spark: $(READY)  ## tests on Spark
 	$(PYTEST) -m "spark and not crash"
