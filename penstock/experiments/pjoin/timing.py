@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -27,12 +28,10 @@ def limited_by_processor(settings: Settings) -> tuple[Claim, Panel]:
     parts = _parts(items)
     outputs = _outputs(items, parts)
     ours, theirs = _timed((pjoin(1), xjoin()), parts, settings.repetitions)
-    # While both have items: who has none left has nothing left to answer.
-    moments = (np.arange(1, _MOMENTS + 1) / _MOMENTS * min(ours[-1], theirs[-1])).tolist()
-    curves = [output_over_time(times, outputs, moments) for times in (ours, theirs)]
-    held = all(mine >= other for mine, other in list(zip(*curves, strict=True))[_MOMENTS // 2 :])
-    claim = STATEMENTS["E-PJ-3c"].judged(
-        "E-PJ-3c",
+    moments, curves = compared(ours, theirs, outputs)
+    held = is_ahead(curves)
+    claim = STATEMENTS["E-PJ-3d"].judged(
+        "E-PJ-3d",
         held,
         f"after {moments[-1]:.2f} s {counted(curves[0][-1])} against {counted(curves[1][-1])} results; "
         f"whole stream in {ours[-1]:.2f} and {theirs[-1]:.2f} s",
@@ -41,6 +40,21 @@ def limited_by_processor(settings: Settings) -> tuple[Claim, Panel]:
     )
     lines = tuple(Series(label, [0.0, *times], [0.0, *outputs]) for label, times in (("PJoin-1", ours), ("XJoin", theirs)))
     return claim, Panel("processor time (s)", "output tuples", lines)
+
+
+def compared(ours: Sequence[float], theirs: Sequence[float], outputs: Sequence[float]) -> tuple[list[float], list[list[float]]]:
+    """Outputs of both joins after the same cost, from the cost at which each has come to given outputs.
+
+    Looked at while both have items: who has none left has nothing left to answer.
+    """
+    moments: list[float] = (np.arange(1, _MOMENTS + 1) / _MOMENTS * min(ours[-1], theirs[-1])).tolist()
+    return moments, [output_over_time(costs, outputs, moments) for costs in (ours, theirs)]
+
+
+def is_ahead(curves: list[list[float]]) -> bool:
+    """Whether the first join has at least the output of the second, in the second half."""
+    ours, theirs = (curve[_MOMENTS // 2 :] for curve in curves)
+    return all(mine >= other for mine, other in zip(ours, theirs, strict=True))
 
 
 def _parts(items: Items) -> list[Items]:

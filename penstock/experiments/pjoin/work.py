@@ -10,7 +10,7 @@ import numpy as np
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import counted, growth, in_seconds, linear_fit, listed, rate_between
 from penstock.experiments.pjoin.playing import EVERY, SECONDS, STATEMENTS, Streams, average, pjoin, play, play_seeds, xjoin
-from penstock.experiments.pjoin.timing import limited_by_processor
+from penstock.experiments.pjoin.timing import compared, is_ahead, limited_by_processor
 from penstock.model.batch import Int64s
 from penstock.operators.joins.pjoin.config import Access, PJoinConfig
 from penstock.operators.joins.pjoin.registry import PAIRED
@@ -28,7 +28,7 @@ def steady_output(settings: Settings) -> Outcome:
         for label, traces in (("PJoin-1", ours), ("XJoin", theirs))
     )
     limited, panel = limited_by_processor(settings)
-    claims = (_pace("E-PJ-3a", ours, at_most=1.5), _pace("E-PJ-3b", theirs, at_least=4.0), limited)
+    claims = (_pace("E-PJ-3a", ours, at_most=1.5), _pace("E-PJ-3b", theirs, at_least=4.0), _same_work(ours, theirs), limited)
     panels = (Panel(_TIME, "comparisons per second", comparisons), panel)
     return Outcome(claims, Drawing("PJoin-1 and XJoin, 30 tuples per punctuation", panels))
 
@@ -43,6 +43,22 @@ def _pace(id: str, traces: list[Trace], at_most: float = np.inf, at_least: float
     held = at_least <= late / early <= at_most
     measured = f"{counted(early)} per second early, {counted(late)} late: {late / early:.2f} times"
     return STATEMENTS[id].judged(id, held, measured, early=early, late=late)
+
+
+def _same_work(ours: list[Trace], theirs: list[Trace]) -> Claim:
+    """Work instead of time: what a processor that only compares and scans would show."""
+    pairs = [
+        compared(mine.work.tolist(), other.work.tolist(), mine.counters["results"].tolist())[1]
+        for mine, other in zip(ours, theirs, strict=True)
+    ]
+    final = [average(curves[at][-1] for curves in pairs) for at in (0, 1)]
+    return STATEMENTS["E-PJ-3c"].judged(
+        "E-PJ-3c",
+        all(is_ahead(curves) for curves in pairs),
+        f"{counted(final[0])} against {counted(final[1])} results for the work PJoin-1 needs",
+        pjoin_results=final[0],
+        xjoin_results=final[1],
+    )
 
 
 def purge_thresholds(settings: Settings) -> Outcome:
