@@ -10,7 +10,7 @@ Logical time: each arrival, flush, purge and disk join is one tick. A tuple is i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -23,36 +23,74 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, njit(cache=True)(loop))
 
 
-#: A stored tuple. What a probe needs comes first: the rest may be on another cache line.
-SLOT = np.dtype(
-    [
-        ("row", np.int64),
-        ("ats", np.int64),
-        ("kid", np.int32),
-        ("knext", np.int32),
-        ("home", np.int32),
-        ("pid", np.int32),
-        ("kprev", np.int32),
-        ("next", np.int32),
-        ("prev", np.int32),
-        ("unused", np.int32),
-        ("dts", np.int64),
-    ]
-)
+#: DTS of a tuple in memory.
+NEVER_LEFT = np.int64(2**63 - 1)
+
+
+class Slots(NamedTuple):
+    """Stored tuples, one array per field: a probe touches few of them, and they stay in cache."""
+
+    row: Any
+    ats: Any
+    #: Only for tuples that have left memory.
+    dts: Any
+    kid: Any
+    #: The punctuation a tuple is charged to, -1 for none; -1 in free slots too.
+    pid: Any
+    home: Any
+    #: Chain of the key.
+    knext: Any
+    kprev: Any
+    #: List of the bucket.
+    next: Any
+    prev: Any
+    #: Stack of free slots.
+    free: Any
+
+
+class Keys(NamedTuple):
+    """Distinct keys: bucket, who has closed them, heads of the chains, pending punctuations, marks."""
+
+    bucket: Any
+    #: By side.
+    closed: Any
+    #: In memory of side 0 and 1, away of side 0 and 1.
+    chain: Any
+    pending: Any
+    #: Closed in the output.
+    out: Any
+    #: Seen by a scan.
+    marked: Any
+
+
+def empty_slots(number: int) -> Slots:
+    wide = (np.full(number, -1, np.int64), np.zeros(number, np.int64), np.full(number, NEVER_LEFT, np.int64))
+    kinds = (np.int32, np.int32, np.int8, np.int32, np.int32, np.int32, np.int32, np.int32)
+    return Slots(*wide, *(np.full(number, -1, kind) for kind in kinds))
+
+
+def empty_keys(number: int) -> Keys:
+    return Keys(
+        np.zeros(number, np.int32),
+        np.zeros((2, number), np.int8),
+        np.full((2 * AWAY, number), -1, np.int32),
+        np.zeros(number, np.int32),
+        np.zeros(number, np.int8),
+        np.zeros(number, np.int8),
+    )
+
+
 #: Homes: portion plus side.
 MEMORY, DISK, BUFFER = 0, 2, 4
 HOMES = 6
 FREE_SLOT = -1
 #: Last index of `lists[home, bucket]`.
 HEAD, TAIL, SIZE = range(3)
-#: Columns of `keys`: bucket, closed by side 0 and 1, first of the chains in memory of side 0 and 1 and away of side 0 and 1,
-#: pending punctuations, closed in the output, seen by a scan.
-BUCKET, CLOSED, CHAIN, PENDING, OUT, MARKED = 0, 1, 3, 7, 8, 9
-KEY_FIELDS = 16
+#: Chains of tuples that are away come after those in memory.
 AWAY = 2
 #: Places of `book`.
-CLOCK, FREE, NULLS, LINKED = 0, 1, 2, 4
-STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 5, 6, 7, 8
+CLOCK, FREE, NULLS, LINKED, ORDERED = 0, 1, 2, 4, 5
+STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 6, 7, 8, 9
 (
     RESULTS,
     PROBED,
@@ -90,7 +128,6 @@ COUNTERS = (
     "punctuations_in",
 )
 
-NEVER_LEFT = np.int64(2**63 - 1)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -130,13 +167,12 @@ def fill_table(table: Any, known: Any, number: int) -> None:  # pragma: no cover
 def fresh_keys(keys: Any, codes: Any, start: int, stop: int, buckets: int) -> None:  # pragma: no cover - compiled
     """Give new keys their bucket (multiplicative hash) and empty chains."""
     for kid in range(start, stop):
-        keys[kid, :] = -1
-        keys[kid, BUCKET] = np.int64(((np.uint64(codes[kid]) * _MULTIPLIER) >> np.uint64(32)) % np.uint64(buckets))
-        keys[kid, CLOSED] = 0
-        keys[kid, CLOSED + 1] = 0
-        keys[kid, PENDING] = 0
-        keys[kid, OUT] = 0
-        keys[kid, MARKED] = 0
+        keys.bucket[kid] = np.int64(((np.uint64(codes[kid]) * _MULTIPLIER) >> np.uint64(32)) % np.uint64(buckets))
+        keys.closed[:, kid] = 0
+        keys.chain[:, kid] = -1
+        keys.pending[kid] = 0
+        keys.out[kid] = 0
+        keys.marked[kid] = 0
 
 
 @compiled
@@ -147,13 +183,13 @@ def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no 
     count = 0
     for i in range(len(kids)):
         kid = kids[i]
-        if keys[kid, CLOSED + side]:
+        if keys.closed[side, kid]:
             continue
-        keys[kid, CLOSED + side] = 1
+        keys.closed[side, kid] = 1
         fresh[count] = kid
         count += 1
-        if keys[kid, CHAIN + AWAY + victim] >= 0:
-            due[keys[kid, BUCKET]] = 1
+        if keys.chain[AWAY + victim, kid] >= 0:
+            due[keys.bucket[kid]] = 1
     return fresh[:count]
 
 
@@ -161,53 +197,53 @@ def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no 
 
 
 @compiled
-def _link(slots: Any, lists: Any, keys: Any, book: Any, s: int, home: int) -> None:  # pragma: no cover - compiled
+def _link(slots: Any, lists: Any, keys: Any, book: Any, s: Any, home: int) -> None:  # pragma: no cover - compiled
     """Put a slot at the end of a home, and into its key's chain, the last arrived first.
 
     In memory a chain is pushed at its front and only ever taken as a whole; bucket lists are kept there only for scans.
     """
-    kid = slots[s].kid
-    bucket = keys[kid, BUCKET]
-    slots[s].home = home
+    kid = slots.kid[s]
+    bucket = keys.bucket[kid]
+    slots.home[s] = home
     lists[home, bucket, SIZE] += 1
     if home >= DISK or book[LINKED]:
         tail = lists[home, bucket, TAIL]
-        slots[s].next = -1
-        slots[s].prev = tail
+        slots.next[s] = -1
+        slots.prev[s] = tail
         if tail >= 0:
-            slots[tail].next = s
+            slots.next[tail] = s
         else:
             lists[home, bucket, HEAD] = s
         lists[home, bucket, TAIL] = s
     if home < DISK:
-        slots[s].knext = keys[kid, CHAIN + home]
-        keys[kid, CHAIN + home] = s
+        slots.knext[s] = keys.chain[home, kid]
+        keys.chain[home, kid] = s
         return
-    chain = CHAIN + AWAY + (home & 1)
-    before, after = -1, keys[kid, chain]
+    chain = AWAY + (home & 1)
+    before, after = -1, keys.chain[chain, kid]
     # Almost always the front: only a lazy purge moves a tuple after one that arrived later.
-    while after >= 0 and slots[after].ats > slots[s].ats:
-        before, after = after, slots[after].knext
-    slots[s].kprev = before
-    slots[s].knext = after
+    while after >= 0 and slots.ats[after] > slots.ats[s]:
+        before, after = after, slots.knext[after]
+    slots.kprev[s] = before
+    slots.knext[s] = after
     if before >= 0:
-        slots[before].knext = s
+        slots.knext[before] = s
     else:
-        keys[kid, chain] = s
+        keys.chain[chain, kid] = s
     if after >= 0:
-        slots[after].kprev = s
+        slots.kprev[after] = s
 
 
 @compiled
-def _leave_list(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: no cover - compiled
-    home, bucket = slots[s].home, keys[slots[s].kid, BUCKET]
-    before, after = slots[s].prev, slots[s].next
+def _leave_list(slots: Any, lists: Any, keys: Any, s: Any) -> None:  # pragma: no cover - compiled
+    home, bucket = slots.home[s], keys.bucket[slots.kid[s]]
+    before, after = slots.prev[s], slots.next[s]
     if before >= 0:
-        slots[before].next = after
+        slots.next[before] = after
     else:
         lists[home, bucket, HEAD] = after
     if after >= 0:
-        slots[after].prev = before
+        slots.prev[after] = before
     else:
         lists[home, bucket, TAIL] = before
     lists[home, bucket, SIZE] -= 1
@@ -216,52 +252,44 @@ def _leave_list(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: n
 @compiled
 def _free(slots: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
     """Give a slot back: the tuple is really removed, and only now the count of its punctuation goes down."""
-    side = slots[s].home & 1
-    if slots[s].pid >= 0:
-        pcounts[side, slots[s].pid] -= 1
+    side = slots.home[s] & 1
+    if slots.pid[s] >= 0:
+        pcounts[side, slots.pid[s]] -= 1
     else:
         book[NULLS + side] -= 1
     book[STORED0 + side] -= 1
     book[PURGED] += 1
-    slots[s].home = FREE_SLOT
-    slots[s].row = -1
-    slots[s].knext = book[FREE]
-    book[FREE] = s
+    if slots.home[s] >= DISK:
+        slots.dts[s] = NEVER_LEFT
+    slots.home[s] = FREE_SLOT
+    slots.row[s] = -1
+    slots.pid[s] = -1
+    slots.free[book[FREE]] = s
+    book[FREE] += 1
 
 
 @compiled
 def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
     """Remove a tuple on disk or in a purge buffer."""
     _leave_list(slots, lists, keys, s)
-    before, after = slots[s].kprev, slots[s].knext
+    before, after = slots.kprev[s], slots.knext[s]
     if before >= 0:
-        slots[before].knext = after
+        slots.knext[before] = after
     else:
-        keys[slots[s].kid, CHAIN + AWAY + (slots[s].home & 1)] = after
+        keys.chain[AWAY + (slots.home[s] & 1), slots.kid[s]] = after
     if after >= 0:
-        slots[after].kprev = before
+        slots.kprev[after] = before
     _free(slots, pcounts, book, s)
 
 
 @compiled
-def free_slots(slots: Any, book: Any, start: int) -> None:  # pragma: no cover - compiled
-    """Chain the slots from `start` on into the free list, lowest first."""
-    for s in range(len(slots) - 1, start - 1, -1):
-        slots[s].home = FREE_SLOT
-        slots[s].row = -1
-        slots[s].knext = book[FREE]
-        book[FREE] = s
-
-
-@compiled
 def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # pragma: no cover - compiled
-    s = book[FREE]
-    book[FREE] = slots[s].knext
-    slots[s].kid = kid
-    slots[s].row = row
-    slots[s].ats = ats
-    slots[s].dts = NEVER_LEFT
-    slots[s].pid = -1
+    book[FREE] -= 1
+    book[ORDERED] = min(book[ORDERED], book[FREE])
+    s = slots.free[book[FREE]]
+    slots.kid[s] = kid
+    slots.row[s] = row
+    slots.ats[s] = ats
     return s
 
 
@@ -275,18 +303,18 @@ def _members(slots: Any, lists: Any, keys: Any, book: Any, number: int, home: in
         s = lists[home, bucket, HEAD]
         while s >= 0:
             found[count] = s
-            times[count] = slots[s].ats
+            times[count] = slots.ats[s]
             count += 1
-            s = slots[s].next
+            s = slots.next[s]
     else:
         for kid in range(number):
-            if keys[kid, BUCKET] == bucket:
-                s = keys[kid, CHAIN + home]
+            if keys.bucket[kid] == bucket:
+                s = keys.chain[home, kid]
                 while s >= 0:
                     found[count] = s
-                    times[count] = slots[s].ats
+                    times[count] = slots.ats[s]
                     count += 1
-                    s = slots[s].knext
+                    s = slots.knext[s]
     return found[np.argsort(times)]
 
 
@@ -298,7 +326,7 @@ def place_tuples(
     for i in range(len(kids)):
         s = _take_slot(slots, book, kids[i], rows[i], ats[i])
         placed[i] = s
-        slots[s].dts = dts[i]
+        slots.dts[s] = dts[i]
         _link(slots, lists, keys, book, s, homes[i])
         side = homes[i] & 1
         book[STORED0 + side] += 1
@@ -341,39 +369,45 @@ def join_tuples(
     Returns where it stopped, and the pairs as rows of side 0 and of side 1. `placed` tells the slot of each tuple, -1 where
     it is not stored; `arrived[bucket]` the least time of tuples whose partners may be on disk.
     """
+    # Local names, and no calls on the usual way: passing the arrays on costs more than what is done with them.
+    chain, closed, bucket_of, is_linked = keys.chain, keys.closed, keys.bucket, book[LINKED] > 0
+    row_of, ats_of, kid_of, home_of, knext = slots.row, slots.ats, slots.kid, slots.home, slots.knext
+    following, preceding, free = slots.next, slots.prev, slots.free
     capacity = max(2 * (len(kids) - start), 1024)
-    pairs = (np.empty(capacity, np.int64), np.empty(capacity, np.int64))
+    pairs = np.empty((2, capacity), np.int64)
     count = 0
     stop = len(kids)
     for i in range(start, len(kids)):
         kid, side = kids[i], sides[i]
         other = 1 - side
-        bucket = keys[kid, BUCKET]
+        bucket = bucket_of[kid]
         book[CLOCK] += 1
         before, compared = count, 0
-        s = lists[MEMORY + other, bucket, HEAD] if scans else keys[kid, CHAIN + other]
+        s = np.int64(lists[MEMORY + other, bucket, HEAD] if scans else chain[other, kid])
         while s >= 0:
             compared += 1
-            if not scans or slots[s].kid == kid:
+            if not scans or kid_of[s] == kid:
                 if count == capacity:
                     capacity *= 2
-                    pairs = (_grown(pairs[0], capacity), _grown(pairs[1], capacity))
-                pairs[side][count] = rows[i]
-                pairs[other][count] = slots[s].row
+                    larger = np.empty((2, capacity), np.int64)
+                    larger[:, :count] = pairs
+                    pairs = larger
+                pairs[side, count] = rows[i]
+                pairs[other, count] = row_of[s]
                 count += 1
-            s = slots[s].next if scans else slots[s].knext
+            s = np.int64(following[s] if scans else knext[s])
         book[PROBED] += compared
         book[RESULTS] += count - before
         on_disk = lists[DISK + other, bucket, SIZE] > 0
         if on_disk:
             arrived[bucket] = min(arrived[bucket], ts[i])
         is_full = False
-        s = -1
-        if keys[kid, CLOSED + other] or trusted[i]:
+        placed[i] = -1
+        if closed[other, kid] or trusted[i]:
             if on_disk or (trusted[i] and lists[BUFFER + other, bucket, SIZE] > 0):
-                s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
-                slots[s].dts = book[CLOCK]
-                _link(slots, lists, keys, book, s, BUFFER + side)
+                placed[i] = _take_slot(slots, book, kid, rows[i], book[CLOCK])
+                slots.dts[placed[i]] = book[CLOCK]
+                _link(slots, lists, keys, book, placed[i], BUFFER + side)
                 book[STORED0 + side] += 1
                 book[NULLS + side] += 1
                 book[BUFFERED] += 1
@@ -382,68 +416,94 @@ def join_tuples(
             else:
                 book[ON_THE_FLY] += 1
         else:
-            s = _take_slot(slots, book, kid, rows[i], book[CLOCK])
-            _link(slots, lists, keys, book, s, MEMORY + side)
+            book[FREE] -= 1
+            book[ORDERED] = min(book[ORDERED], book[FREE])
+            s = np.int64(free[book[FREE]])
+            kid_of[s], row_of[s], ats_of[s], home_of[s] = kid, rows[i], book[CLOCK], MEMORY + side
+            knext[s] = chain[side, kid]
+            chain[side, kid] = s
+            lists[MEMORY + side, bucket, SIZE] += 1
+            if is_linked:
+                tail = lists[MEMORY + side, bucket, TAIL]
+                following[s], preceding[s] = -1, tail
+                if tail >= 0:
+                    following[tail] = s
+                else:
+                    lists[MEMORY + side, bucket, HEAD] = s
+                lists[MEMORY + side, bucket, TAIL] = s
+            placed[i] = s
             book[STORED0 + side] += 1
             book[NULLS + side] += 1
             book[IN_MEMORY] += 1
             book[INSERTED] += 1
             is_full = book[IN_MEMORY] >= limit
-        placed[i] = s
         if len(history):
             history[i, :] = book[STORED0:]
         if is_full:
             stop = i + 1
             break
-    return stop, pairs[0][:count], pairs[1][:count]
+    return stop, pairs[0, :count], pairs[1, :count]
 
 
 # -- purge and relocation ---------------------------------------------------------------------------------------------
 
 
 @compiled
-def _purge_key(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int, kid: int) -> None:
-    """Remove the tuples of a useless key from memory, or keep them aside while the partner bucket has rows on disk."""
-    bucket = keys[kid, BUCKET]  # pragma: no cover - compiled
-    is_partner_on_disk = lists[DISK + 1 - side, bucket, SIZE] > 0
-    s = keys[kid, CHAIN + side]
-    keys[kid, CHAIN + side] = -1
-    while s >= 0:
-        after = slots[s].knext
-        book[IN_MEMORY] -= 1
-        if book[LINKED]:
-            _leave_list(slots, lists, keys, s)
-        else:
-            lists[MEMORY + side, bucket, SIZE] -= 1
-        if is_partner_on_disk:
-            slots[s].dts = book[CLOCK]
-            _link(slots, lists, keys, book, s, BUFFER + side)
-            book[BUFFERED] += 1
-            due[bucket] = 1
-        else:
-            _free(slots, pcounts, book, s)
-        s = after
+def _purge(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int, kids: Any) -> None:
+    """Remove the tuples of useless keys from memory, or keep them aside while the partner bucket has rows on disk."""
+    chain, bucket_of, is_linked = keys.chain, keys.bucket, book[LINKED] > 0  # pragma: no cover - compiled
+    row_of, pid_of, home_of, knext, free = slots.row, slots.pid, slots.home, slots.knext, slots.free
+    for i in range(len(kids)):
+        kid = kids[i]
+        bucket = bucket_of[kid]
+        s = np.int64(chain[side, kid])
+        chain[side, kid] = -1
+        is_partner_on_disk = lists[DISK + 1 - side, bucket, SIZE] > 0
+        while s >= 0:
+            after = np.int64(knext[s])
+            book[IN_MEMORY] -= 1
+            if is_linked:
+                _leave_list(slots, lists, keys, s)
+            else:
+                lists[MEMORY + side, bucket, SIZE] -= 1
+            if is_partner_on_disk:
+                slots.dts[s] = book[CLOCK]
+                _link(slots, lists, keys, book, s, BUFFER + side)
+                book[BUFFERED] += 1
+                due[bucket] = 1
+            else:
+                if pid_of[s] >= 0:
+                    pcounts[side, pid_of[s]] -= 1
+                else:
+                    book[NULLS + side] -= 1
+                book[STORED0 + side] -= 1
+                book[PURGED] += 1
+                home_of[s], row_of[s], pid_of[s] = FREE_SLOT, -1, -1
+                free[book[FREE]] = s
+                book[FREE] += 1
+            s = after
 
 
 @compiled
 def purge_scan(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any, side: int) -> None:  # pragma: no cover
     """Walk the whole memory of a side and remove what the other side has closed."""
     book[CLOCK] += 1
+    kid_of, following, closed, marked = slots.kid, slots.next, keys.closed, keys.marked
     useless = np.empty(book[IN_MEMORY], np.int64)
     count = 0
     for bucket in range(lists.shape[1]):
-        s = lists[MEMORY + side, bucket, HEAD]
+        s = np.int64(lists[MEMORY + side, bucket, HEAD])
         while s >= 0:
             book[SCANNED] += 1
-            kid = slots[s].kid
-            if keys[kid, CLOSED + 1 - side] and not keys[kid, MARKED]:
-                keys[kid, MARKED] = 1
+            kid = kid_of[s]
+            if closed[1 - side, kid] and not marked[kid]:
+                marked[kid] = 1
                 useless[count] = kid
                 count += 1
-            s = slots[s].next
+            s = np.int64(following[s])
     for i in range(count):
-        keys[useless[i], MARKED] = 0
-        _purge_key(slots, lists, keys, pcounts, book, due, side, useless[i])
+        marked[useless[i]] = 0
+    _purge(slots, lists, keys, pcounts, book, due, side, useless[:count])
 
 
 @compiled
@@ -451,8 +511,7 @@ def purge_keys(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: 
     """Remove what is in memory of the given closed keys."""
     book[CLOCK] += 1  # pragma: no cover - compiled
     before = book[IN_MEMORY]
-    for i in range(len(kids)):
-        _purge_key(slots, lists, keys, pcounts, book, due, side, kids[i])
+    _purge(slots, lists, keys, pcounts, book, due, side, kids)
     book[SCANNED] += before - book[IN_MEMORY]
 
 
@@ -469,11 +528,11 @@ def flush(
     lists[home, bucket, SIZE] = 0
     for i in range(len(moved)):
         s = moved[i]
-        kid = slots[s].kid
-        keys[kid, CHAIN + side] = -1
-        slots[s].dts = book[CLOCK]
+        kid = slots.kid[s]
+        keys.chain[side, kid] = -1
+        slots.dts[s] = book[CLOCK]
         _link(slots, lists, keys, book, s, DISK + side)
-        if keys[kid, CLOSED + 1 - side]:
+        if keys.closed[1 - side, kid]:
             due[bucket] = 1
     book[IN_MEMORY] -= len(moved)
     book[SPILLED] += len(moved)
@@ -486,16 +545,16 @@ def flush(
 @compiled
 def _met_in_memory(slots: Any, a: int, b: int) -> bool:  # pragma: no cover - compiled
     """Whether the later of two tuples arrived while the earlier was in memory."""
-    if slots[a].ats < slots[b].ats:
-        return bool(slots[b].ats < slots[a].dts)
-    return bool(slots[a].ats < slots[b].dts)
+    if slots.ats[a] < slots.ats[b]:
+        return bool(slots.ats[b] < slots.dts[a])
+    return bool(slots.ats[a] < slots.dts[b])
 
 
 @compiled
-def _was_probed(probes: Any, away: Any, met: Any) -> bool:  # pragma: no cover - compiled
+def _was_probed(slots: Any, probes: Any, away: int, met: int) -> bool:  # pragma: no cover - compiled
     """Whether an earlier probe used the first tuple from disk while the second was in memory."""
-    for i in range(len(probes)):  # noqa: SIM110 - generators cannot be compiled
-        if away.dts <= probes[i, 0] and met.ats <= probes[i, 1] and probes[i, 1] <= met.dts:
+    for i in range(len(probes)):
+        if slots.dts[away] <= probes[i, 0] and slots.ats[met] <= probes[i, 1] and probes[i, 1] <= slots.dts[met]:
             return True
     return False
 
@@ -519,20 +578,20 @@ def complete_bucket(
         for i in range(len(members)):
             a = members[i]
             for kind in range(0, 2 * AWAY, AWAY):
-                b = keys[slots[a].kid, CHAIN + kind + 1]
+                b = keys.chain[kind + 1, slots.kid[a]]
                 while b >= 0:
-                    if slots[a].ats <= full and slots[b].ats <= full:
+                    if slots.ats[a] <= full and slots.ats[b] <= full:
                         break
-                    done = _met_in_memory(slots, a, b) or _was_probed(probes0, slots[a], slots[b])
-                    if not done and not _was_probed(probes1, slots[b], slots[a]):
+                    done = _met_in_memory(slots, a, b) or _was_probed(slots, probes0, a, b)
+                    if not done and not _was_probed(slots, probes1, b, a):
                         if count == capacity:
                             capacity *= 2
                             left = _grown(left, capacity)
                             right = _grown(right, capacity)
-                        left[count] = slots[a].row
-                        right[count] = slots[b].row
+                        left[count] = slots.row[a]
+                        right[count] = slots.row[b]
                         count += 1
-                    b = slots[b].knext
+                    b = slots.knext[b]
     book[RESULTS] += count
     return left[:count], right[:count]
 
@@ -543,13 +602,13 @@ def settle_bucket(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, bu
     for side in range(2):
         s = lists[BUFFER + side, bucket, HEAD]
         while s >= 0:
-            after = slots[s].next
+            after = slots.next[s]
             _forget_away(slots, lists, keys, pcounts, book, s)
             s = after
         s = lists[DISK + side, bucket, HEAD]
         while s >= 0:
-            after = slots[s].next
-            if keys[slots[s].kid, CLOSED + 1 - side]:
+            after = slots.next[s]
+            if keys.closed[1 - side, slots.kid[s]]:
                 _forget_away(slots, lists, keys, pcounts, book, s)
             s = after
 
@@ -573,21 +632,21 @@ def probe_away(
         members = _members(slots, lists, keys, book, 0, portion + side, bucket)
         for i in range(len(members)):
             a = members[i]
-            newest = max(newest, slots[a].dts)
-            b = keys[slots[a].kid, CHAIN + 1 - side]
+            newest = max(newest, slots.dts[a])
+            b = keys.chain[1 - side, slots.kid[a]]
             while b >= 0:
-                if slots[a].ats <= full and slots[b].ats <= full:
+                if slots.ats[a] <= full and slots.ats[b] <= full:
                     break
-                done = _met_in_memory(slots, a, b) or _was_probed(probes, slots[a], slots[b])
-                if not done and not _was_probed(others, slots[b], slots[a]):
+                done = _met_in_memory(slots, a, b) or _was_probed(slots, probes, a, b)
+                if not done and not _was_probed(slots, others, b, a):
                     if count == capacity:
                         capacity *= 2
                         mine = _grown(mine, capacity)
                         theirs = _grown(theirs, capacity)
-                    mine[count] = slots[a].row
-                    theirs[count] = slots[b].row
+                    mine[count] = slots.row[a]
+                    theirs[count] = slots.row[b]
                     count += 1
-                b = slots[b].knext
+                b = slots.knext[b]
     book[RESULTS] += count
     return mine[:count], theirs[:count], newest
 
@@ -603,26 +662,27 @@ def index_keys(
 
     A scan would test every tuple without punctuation; that many tests are counted then.
     """
+    chain, pid_of, knext = keys.chain, slots.pid, slots.knext
     for i in range(len(kids)):
         if scans:
             book[INDEX_TESTS] += book[NULLS + side]
         for kind in range(0, 2 * AWAY, AWAY):
-            s = keys[kids[i], CHAIN + kind + side]
+            s = np.int64(chain[kind + side, kids[i]])
             while s >= 0:
-                if slots[s].pid < 0:
-                    slots[s].pid = pids[i]
+                if pid_of[s] < 0:
+                    pid_of[s] = pids[i]
                     pcounts[side, pids[i]] += 1
                     book[NULLS + side] -= 1
                     if not scans:
                         book[INDEX_TESTS] += 1
-                s = slots[s].knext
+                s = np.int64(knext[s])
 
 
 @compiled
 def index_slots(slots: Any, pcounts: Any, book: Any, side: int, chosen: Any, pid: int) -> None:  # pragma: no cover - compiled
     """Charge chosen tuples to one punctuation."""
     for i in range(len(chosen)):
-        slots[chosen[i]].pid = pid
+        slots.pid[chosen[i]] = pid
     pcounts[side, pid] += len(chosen)
     book[NULLS + side] -= len(chosen)
 
@@ -630,10 +690,10 @@ def index_slots(slots: Any, pcounts: Any, book: Any, side: int, chosen: Any, pid
 @compiled
 def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compiled
     """Stored tuples of a side without punctuation."""
-    found = np.empty(len(slots), np.int64)
+    found = np.empty(len(slots.row), np.int64)
     count = 0
-    for s in range(len(slots)):
-        if slots[s].home >= 0 and slots[s].home & 1 == side and slots[s].pid < 0:
+    for s in range(len(slots.row)):
+        if slots.home[s] >= 0 and slots.home[s] & 1 == side and slots.pid[s] < 0:
             found[count] = s
             count += 1
     return found[:count]
@@ -642,10 +702,10 @@ def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compile
 @compiled
 def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, number: int) -> None:  # pragma: no cover - compiled
     """Remove everything that is stored."""
-    for s in range(len(slots)):
-        if slots[s].home >= 0:
+    for s in range(len(slots.row)):
+        if slots.home[s] >= 0:
             _free(slots, pcounts, book, s)
-    keys[:number, CHAIN : CHAIN + 2 * AWAY] = -1
+    keys.chain[:, :number] = -1
     lists[:, :, HEAD] = -1
     lists[:, :, TAIL] = -1
     lists[:, :, SIZE] = 0
@@ -656,15 +716,15 @@ def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, numb
 def fresh_by_bucket(slots: Any, keys: Any, joined: Any) -> Any:  # pragma: no cover - compiled
     """Per side and bucket: tuples that left memory, and tuples that arrived and did not, since the bucket's last disk join."""
     fresh = np.zeros((2, len(joined), 2), np.int64)
-    for s in range(len(slots)):
-        home = slots[s].home
+    for s in range(len(slots.row)):
+        home = slots.home[s]
         if home < 0:
             continue
-        bucket = keys[slots[s].kid, BUCKET]
+        bucket = keys.bucket[slots.kid[s]]
         if home >= DISK:
-            if slots[s].dts > joined[bucket]:
+            if slots.dts[s] > joined[bucket]:
                 fresh[home & 1, bucket, 0] += 1
-        elif slots[s].ats > joined[bucket]:
+        elif slots.ats[s] > joined[bucket]:
             fresh[home & 1, bucket, 1] += 1
     return fresh
 

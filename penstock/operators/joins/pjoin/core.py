@@ -39,11 +39,10 @@ class Core:
 
     def __init__(self, kinds: Sequence[pa.DataType], buckets: int, scans: bool = True) -> None:
         self.keys = KeyTable(kinds, buckets)
-        self.slots = np.empty(0, _loops.SLOT)
+        self.slots = _loops.empty_slots(0)
         self.lists: Int64s = np.full((_loops.HOMES, buckets, 3), -1, np.int64)
         self.lists[:, :, _loops.SIZE] = 0
         self.book: Int64s = np.zeros(_loops.BOOK_FIELDS, np.int64)
-        self.book[_loops.FREE] = -1
         self.book[_loops.LINKED] = scans
         self.counts: Int64s = np.zeros((2, 64), np.int64)
         #: Buckets with useless tuples on disk or in a purge buffer, which a disk join would free.
@@ -82,12 +81,23 @@ class Core:
 
     def reserve(self, tuples: int) -> None:
         """Make sure that so many more tuples can be stored."""
-        needed = sum(self.stored) + tuples
-        if needed > len(self.slots):
-            start = len(self.slots)
-            more = np.zeros(max(needed, 2 * start, 256) - start, _loops.SLOT)
-            self.slots = np.concatenate([self.slots, more])
-            _loops.free_slots(self.slots, self.book, start)
+        needed, start = sum(self.stored) + tuples, len(self.slots.row)
+        if needed > start:
+            more = _loops.empty_slots(max(needed, 2 * start, 256) - start)
+            self.slots = _loops.Slots(*map(np.concatenate, zip(self.slots, more, strict=True)))
+            number = len(more.row)
+            self.slots.free[: self.book[_loops.FREE] + number] = np.concatenate(
+                [np.arange(start + number - 1, start - 1, -1), self.slots.free[: self.book[_loops.FREE]]]
+            )
+            self.book[[_loops.FREE, _loops.ORDERED]] += number
+        self._order_free_slots()
+
+    def _order_free_slots(self) -> None:
+        """Sort the slots freed of late, so that new tuples lie side by side in memory."""
+        freed = slice(self.book[_loops.ORDERED], self.book[_loops.FREE])
+        if freed.stop - freed.start > 1:
+            self.slots.free[freed] = np.sort(self.slots.free[freed])[::-1]
+        self.book[_loops.ORDERED] = freed.stop
 
     def reserve_pids(self, number: int) -> None:
         if number > self.counts.shape[1]:
@@ -99,8 +109,8 @@ class Core:
         """Forget keys nobody needs; returns how the others were renumbered, or None."""
         renumbered = self.keys.settle()
         if renumbered is not None:
-            live = self.slots["home"] >= 0
-            self.slots["kid"][live] = renumbered[self.slots["kid"][live]]
+            live = self.slots.home >= 0
+            self.slots.kid[live] = renumbered[self.slots.kid[live]]
         return renumbered
 
     # -- memory join --------------------------------------------------------------------------------------------------
@@ -149,7 +159,7 @@ class Core:
 
     def is_closed(self, side: int | Int64s, kids: Int64s) -> Mask:
         """Whether a side, one for all or one for each, has closed keys."""
-        closed: Mask = self.keys.records[kids, _loops.CLOSED + side] > 0
+        closed: Mask = self.keys.records.closed[side, kids] > 0
         return closed
 
     def purge(self, side: int, kids: Int64s | None) -> None:
@@ -218,9 +228,8 @@ class Core:
         number of different keys. Partners on disk count only for a join in full. The source counts only the first kind; but
         arrivals after a probe need the next one.
         """
-        records = self.keys.records[: self.keys.number]
-        held = (records[:, _loops.CHAIN : _loops.PENDING] >= 0).any(axis=1)
-        different = np.bincount(records[held, _loops.BUCKET], minlength=self.lists.shape[1])
+        used = self.keys.records.bucket[: self.keys.number][self.keys.is_stored()]
+        different = np.bincount(used, minlength=self.lists.shape[1])
         fresh = _loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
         memory, away = self.sizes(_loops.MEMORY), self.sizes(_loops.DISK) + self.sizes(_loops.BUFFER)
         partners = memory + away if in_full else memory

@@ -131,8 +131,8 @@ class Engine:
     def _recycle_keys(self) -> None:
         self.knowledge.settle()
         for side in (0, 1):
-            victims = _loops.CHAIN + 1 - side
-            self._dirty[side] = [kids[self.core.keys.records[kids, victims] >= 0] for kids in self._dirty[side]]
+            in_memory = self.core.keys.records.chain[1 - side]
+            self._dirty[side] = [kids[in_memory[kids] >= 0] for kids in self._dirty[side]]
         renumbered = self.core.settle_keys()
         if renumbered is not None:
             for side in (0, 1):
@@ -381,6 +381,6 @@ class Engine:
             wholes = [(seq, Punctuation.from_json(coded)) for seq, coded in meta["whole"][side]]
             pending.reload(self.core, *constants[side], wholes, meta["built"][side])
             pending.rebuild(self.core, self.host.match_rows)
-            records = self.core.keys.records[: self.core.keys.number]
-            useless = (records[:, _loops.CLOSED + side] > 0) & (records[:, _loops.CHAIN + 1 - side] >= 0)
-            self._dirty[side] = [np.flatnonzero(useless)]
+            records = self.core.keys.records
+            useless = (records.closed[side] > 0) & (records.chain[1 - side] >= 0)
+            self._dirty[side] = [np.flatnonzero(useless[: self.core.keys.number])]

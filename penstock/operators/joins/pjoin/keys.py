@@ -54,7 +54,7 @@ class KeyTable:
         self.buckets = buckets
         self.number = 0
         self._settled_number = 0
-        self.records = np.full((1024, _loops.KEY_FIELDS), -1, np.int32)
+        self.records = _loops.empty_keys(1024)
         self._codes: Int64s = np.empty(1024, np.int64)
         self._table: Int64s = np.full(4096, -1, np.int64)
         self._chunks: list[list[pa.Array]] = [[] for _ in self.kinds]
@@ -119,11 +119,17 @@ class KeyTable:
                 mask &= pattern.matches_array(column)
         return mask
 
-    def _reserve(self, more: int) -> None:
-        needed = self.number + more
+    def is_stored(self) -> Mask:
+        """Which keys have a stored tuple."""
+        stored: Mask = (self.records.chain[:, : self.number] >= 0).any(axis=0)
+        return stored
+
+    def _reserve(self, rows: int) -> None:
+        needed = self.number + rows
         if needed > len(self._codes):
             size = max(needed, 2 * len(self._codes))
-            self.records = np.concatenate([self.records, np.full((size - len(self.records), _loops.KEY_FIELDS), -1, np.int32)])
+            more = _loops.empty_keys(size - len(self._codes))
+            self.records = _loops.Keys(*(np.concatenate(both, axis=-1) for both in zip(self.records, more, strict=True)))
             self._codes = np.concatenate([self._codes, np.empty(size - len(self._codes), np.int64)])
         if 2 * needed > len(self._table):
             self._table = np.full(1 << (2 * needed).bit_length(), -1, np.int64)
@@ -133,8 +139,7 @@ class KeyTable:
         """Remove keys that no tuple and no pending punctuation has, when they are many; returns old number to new."""
         if self.number <= 2 * self._settled_number + _SPARE:
             return None
-        records = self.records[: self.number]
-        needed = (records[:, _loops.PENDING] > 0) | (records[:, _loops.CHAIN : _loops.PENDING] >= 0).any(axis=1)
+        needed = (self.records.pending[: self.number] > 0) | self.is_stored()
         kept = np.flatnonzero(needed)
         self._settled_number = len(kept)
         if 2 * len(kept) > self.number:
@@ -143,7 +148,8 @@ class KeyTable:
         columns = self.take(kept)
         self._chunks = [[column] for column in columns]
         self._codes[: len(kept)] = self._codes[kept]
-        self.records[: len(kept)] = records[kept]
+        for field in self.records:
+            field[..., : len(kept)] = field[..., kept]
         self.number = len(kept)
         self._table[:] = -1
         _loops.fill_table(self._table, self._codes, self.number)

@@ -20,7 +20,6 @@ from penstock.model.masks import Mask
 from penstock.model.patterns import constant, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-from penstock.operators.joins.pjoin import _loops
 from penstock.operators.joins.pjoin.core import Core
 
 #: Place of the output in the list of those who know; the sides are 0 and 1.
@@ -106,7 +105,7 @@ class Knowledge:
                 self._core.close(side, start + np.flatnonzero(mask))
         if self.finished.entries:
             mask = self.finished.mask(dict(zip(self.keys[0], fresh, strict=True)), len(fresh[0]))
-            self._core.keys.records[start : self._core.keys.number, _loops.OUT] = mask
+            self._core.keys.records.out[start : self._core.keys.number] = mask
 
     def close_keys(self, side: int, kids: Int64s, mark: Punctuation | None) -> Int64s:
         """Constants arrive, as a punctuation if there is one; returns the keys that were open."""
@@ -141,12 +140,12 @@ class Knowledge:
 
     def is_announced(self, kids: Int64s) -> Mask:
         """Which keys the output has closed."""
-        found: Mask = self._core.keys.records[kids, _loops.OUT] > 0
+        found: Mask = self._core.keys.records.out[kids] > 0
         return found
 
     def announce_keys(self, kids: Int64s, marks: Sequence[Punctuation]) -> None:
         """Constants leave, as these punctuations if there are any."""
-        self._core.keys.records[kids, _loops.OUT] = 1
+        self._core.keys.records.out[kids] = 1
         self._waiting[_OUTPUT] += list(marks) or [kids]
 
     def announce(self, key_part: Punctuation, is_whole: bool) -> bool:
@@ -158,7 +157,7 @@ class Knowledge:
             return False
         if is_whole:
             self._finished.add(key_part)
-            self._core.keys.records[self._matching(key_part, 0), _loops.OUT] = 1
+            self._core.keys.records.out[self._matching(key_part, 0)] = 1
         return True
 
     # -- memory -------------------------------------------------------------------------------------------------------
@@ -168,9 +167,8 @@ class Knowledge:
         entries = self.entries
         if entries <= 2 * self._settled_entries + 64:
             return
-        records = self._core.keys.records[: self._core.keys.number]
-        finished = (records[:, _loops.CLOSED] > 0) & (records[:, _loops.CLOSED + 1] > 0)
-        if (records[finished][:, _loops.CHAIN : _loops.PENDING] >= 0).any():
+        keys = self._core.keys
+        if (keys.records.closed[:, : keys.number].all(axis=0) & keys.is_stored()).any():
             return
         by_both = reduce(and_, self._closed)
         for known in self._closed:

@@ -81,7 +81,7 @@ class Payload:
     def is_live(self, piece: Piece) -> Mask:
         """Which rows of a piece are stored."""
         addresses = np.arange(piece.start, piece.start + piece.num_rows)
-        live: Mask = (piece.slots >= 0) & (self.core.slots["row"][piece.slots] == addresses)
+        live: Mask = (piece.slots >= 0) & (self.core.slots.row[piece.slots] == addresses)
         return live
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Payload:
         """Keep of a new batch what is stored."""
         self._remove(piece)
         assert piece.batch is not None
-        ats = np.where(placed >= 0, self.core.slots["ats"][placed], 0)
+        ats = np.where(placed >= 0, self.core.slots.ats[placed], 0)
         settled = Piece(piece.id, piece.side, piece.start, placed, piece.batch, ats)
         live = self.is_live(settled)
         count = int(np.count_nonzero(live))
@@ -137,7 +137,7 @@ class Payload:
             self._readdress(piece)
 
     def _readdress(self, piece: Piece) -> None:
-        self.core.slots["row"][piece.slots] = np.arange(piece.start, piece.start + piece.num_rows)
+        self.core.slots.row[piece.slots] = np.arange(piece.start, piece.start + piece.num_rows)
 
     def _merge(self, side: int) -> None:
         """Keep few batches by merging the two smallest; each row is rewritten a logarithmic number of times."""
@@ -166,11 +166,11 @@ class Payload:
 
     def spill(self, side: int, slots: Int64s) -> None:
         """Write the rows of tuples that have left memory as one chunk; their batches may then forget them."""
-        bucket = int(self.core.keys.records[self.core.slots["kid"][slots[0]], _loops.BUCKET])
-        self._write(side, bucket, self.take(side, self.core.slots["row"][slots]), slots)
+        bucket = int(self.core.keys.records.bucket[self.core.slots.kid[slots[0]]])
+        self._write(side, bucket, self.take(side, self.core.slots.row[slots]), slots)
 
     def _write(self, side: int, bucket: int, batch: Batch, slots: Int64s) -> None:
-        ats, dts = self.core.slots["ats"][slots], self.core.slots["dts"][slots]
+        ats, dts = self.core.slots.ats[slots], self.core.slots.dts[slots]
         name = f"spill{self._new_id(side)}"
         self.store.put(name, with_columns(batch.stored(), {_ATS: ats, _DTS: dts}))
         piece = Piece(name, side, self._next_row, slots, None, ats, bucket)

@@ -70,8 +70,8 @@ class Pending:
     # -- arrival ------------------------------------------------------------------------------------------------------
 
     def add_keys(self, core: Core, kids: Int64s, first_seq: int) -> None:
-        """Constants, one for each key number."""
-        np.add.at(core.keys.records[:, _loops.PENDING], kids, 1)
+        """Constants, one for each key number; no number comes twice."""
+        core.keys.records.pending[kids] += 1
         self._kids = np.concatenate([self._kids, kids])
         self._seqs = np.concatenate([self._seqs, np.arange(first_seq, first_seq + len(kids))])
         self._pids = np.concatenate([self._pids, self._new_pids(core, len(kids))])
@@ -118,9 +118,9 @@ class Pending:
     def _charge_rows(self, core: Core, whole: Whole, match_rows: MatchRows) -> None:
         slots = _loops.unindexed_slots(core.slots, self.side)
         core.add(_loops.INDEX_TESTS, len(slots))
-        slots = slots[core.keys.matching(self.patterns(whole.mark))[core.slots["kid"][slots]]]
+        slots = slots[core.keys.matching(self.patterns(whole.mark))[core.slots.kid[slots]]]
         if len(slots):
-            chosen = slots[match_rows(self.side, whole.mark, core.slots["row"][slots])]
+            chosen = slots[match_rows(self.side, whole.mark, core.slots.row[slots])]
             _loops.index_slots(core.slots, core.counts, core.book, self.side, chosen, whole.pid)
 
     def _new(self) -> Iterator[tuple[Int64s, Int64s, Whole | None]]:
@@ -168,7 +168,7 @@ class Pending:
 
     def _removed(self, core: Core, free: Mask, ready: list[Whole]) -> list[Released]:
         kids, seqs = self._kids[free], self._seqs[free]
-        np.subtract.at(core.keys.records[:, _loops.PENDING], kids, 1)
+        core.keys.records.pending[kids] -= 1
         wholes = np.array([whole.pid for whole in ready], np.int64)
         self._spare = np.concatenate([self._spare, self._pids[free], wholes])
         kept = ~free

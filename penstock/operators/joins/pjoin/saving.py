@@ -71,9 +71,9 @@ class Saving:
 
     def _buffer(self) -> pa.RecordBatch:
         slots = self.engine.core.slots
-        chosen = slots[slots["home"] >= _loops.BUFFER]
-        chosen = chosen[np.argsort(chosen["row"])]
-        return pa.RecordBatch.from_arrays([pa.array(chosen["row"].copy()), pa.array(chosen["dts"].copy())], schema=_BUFFER)
+        chosen = np.flatnonzero(slots.home >= _loops.BUFFER)
+        chosen = chosen[np.argsort(slots.row[chosen])]
+        return pa.RecordBatch.from_arrays([pa.array(slots.row[chosen]), pa.array(slots.dts[chosen])], schema=_BUFFER)
 
     def _pending(self, side: int) -> pa.RecordBatch:
         kids, seqs = self.engine.pending[side].keys
