@@ -52,7 +52,7 @@ def _canvas(panels: int) -> Iterator[tuple[Any, list[Any]]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(panels, 2)
+    columns = 2 if panels in (2, 4) else min(panels, 3)
     rows = -(-panels // columns)
     with rc_context(dict(_SETTINGS)):
         width, height = _PANEL_INCHES if panels > 1 else _SINGLE_INCHES

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Settings, Statement, statements
 from penstock.experiments.pwjoin.playing import play as play_window_join
-from penstock.experiments.pwjoin.timing import time_ratio
+from penstock.experiments.pwjoin.timing import TimedOutput, timed_parts
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.trace import Fate, Trace
 from penstock.workloads.arrivals import MICROS
@@ -38,9 +38,15 @@ def play(config: JoinConfig, items: StreamItems, keep_results: bool = False) -> 
     return play_window_join(config, items, EVERY, keep_results)
 
 
-def rate_ratio(items: StreamItems, settings: Settings) -> float:
-    """Output rate of PWJoin over that of MWJoin, when both take items as fast as they can."""
-    return 1.0 / time_ratio(PWJOIN, MWJOIN, items, settings.repetitions)
+def timed(items: StreamItems, settings: Settings) -> list[TimedOutput]:
+    """Output over time of PWJoin and MWJoin, when both take items as fast as they can."""
+    return timed_parts((PWJOIN, MWJOIN), items, settings.repetitions)
+
+
+def rate_ratio(outputs: list[TimedOutput]) -> float:
+    """Output rate of PWJoin over that of MWJoin."""
+    ours, theirs = outputs
+    return theirs.seconds[-1] / ours.seconds[-1]
 
 
 def accessed_per_tuple(trace: Trace) -> float:

@@ -18,8 +18,10 @@ from penstock.experiments.mpwjoin.playing import (
     lookups_per_tuple,
     play,
     rate_ratio,
+    timed,
 )
 from penstock.experiments.pwjoin.playing import same_results, stored
+from penstock.experiments.pwjoin.timing import TimedOutput, output_panel
 from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.arrivals import MICROS
 from penstock.workloads.itemised import Items, PunctuatedStream, make_items
@@ -40,7 +42,8 @@ def many_matches(settings: Settings) -> Outcome:
     """E-MW-1: ten matches per other stream."""
     items = items_of(_MANY)
     ours, theirs = play(PWJOIN, items), play(MWJOIN, items)
-    accessed, rate = _accessed(ours, theirs), rate_ratio(items, settings)
+    accessed, outputs = _accessed(ours, theirs), timed(items, settings)
+    rate = rate_ratio(outputs)
     claims = (
         _same_bag("E-MW-1a", items, ours, theirs),
         _lookups("E-MW-1b", ours, theirs),
@@ -53,7 +56,7 @@ def many_matches(settings: Settings) -> Outcome:
             rate=rate,
         ),
     )
-    return Outcome(claims, _drawing(f"Four streams, {_MANY} tuples of a value in each", ours, theirs))
+    return Outcome(claims, _drawing(f"Four streams, {_MANY} tuples of a value in each", ours, theirs, outputs))
 
 
 def few_matches(settings: Settings) -> Outcome:
@@ -62,7 +65,8 @@ def few_matches(settings: Settings) -> Outcome:
     ours, theirs = play(PWJOIN, few), play(MWJOIN, few)
     accessed, before = _accessed(ours, theirs), _accessed(play(PWJOIN, many), play(MWJOIN, many))
     advantages = [pair[1] / pair[0] for pair in (before, accessed)]
-    rates = [rate_ratio(items, settings) for items in (many, few)]
+    outputs = [timed(items, settings) for items in (many, few)]
+    rates = [rate_ratio(pair) for pair in outputs]
     touched, used = _touched_and_used(few)
     claims = (
         _same_bag("E-MW-2a", few, ours, theirs),
@@ -85,7 +89,7 @@ def few_matches(settings: Settings) -> Outcome:
             "E-MW-2e", rates[1] > max(rates[0], 1.0), f"{rates[1]:.2f} times, in E-MW-1 {rates[0]:.2f} times", rate=rates
         ),
     )
-    return Outcome(claims, _drawing(f"Four streams, {_FEW} tuples of a value in each", ours, theirs))
+    return Outcome(claims, _drawing(f"Four streams, {_FEW} tuples of a value in each", ours, theirs, outputs[1]))
 
 
 def dropped_tuples(settings: Settings) -> Outcome:
@@ -97,8 +101,8 @@ def dropped_tuples(settings: Settings) -> Outcome:
     dropped, tuples = (int(ours.samples[name][-1] - ours.samples[name][first]) for name in ("dropped", "tuples"))
     share = dropped / tuples
     states = [float(stored(trace)[settled].mean()) for trace in (ours, theirs)]
-    saving, rate = 1.0 - states[0] / states[1], rate_ratio(items, settings)
-    same = same_results(ours, theirs)
+    outputs = timed(items, settings)
+    saving, rate, same = 1.0 - states[0] / states[1], rate_ratio(outputs), same_results(ours, theirs)
     claims = (
         STATEMENTS["E-MW-3a"].judged("E-MW-3a", abs(share - 0.40) <= 0.03, f"{share:.1%} dropped", dropped=share),
         STATEMENTS["E-MW-3b"].judged(
@@ -109,7 +113,7 @@ def dropped_tuples(settings: Settings) -> Outcome:
         ),
         STATEMENTS["E-MW-3d"].judged("E-MW-3d", rate > 1.0, f"{rate:.2f} times the rate of MWJoin", rate=rate),
     )
-    return Outcome(claims, _drawing("Four streams, one of which closes its values", ours, theirs))
+    return Outcome(claims, _drawing("Four streams, one of which closes its values", ours, theirs, outputs))
 
 
 def _one_punctuated() -> Items:
@@ -154,11 +158,13 @@ def _touched_and_used(items: Items) -> tuple[int, int]:
     return trace.counters["accessed"], len(pairs)
 
 
-def _drawing(title: str, ours: Trace, theirs: Trace) -> Drawing:
-    named = (("MPWJoin", ours), ("MWJoin", theirs))
+def _drawing(title: str, ours: Trace, theirs: Trace, outputs: list[TimedOutput]) -> Drawing:
+    names = ("MPWJoin", "MWJoin")
+    named = tuple(zip(names, (ours, theirs), strict=True))
     costs = tuple(Series(name, range(2), [lookups_per_tuple(trace), accessed_per_tuple(trace)]) for name, trace in named)
     state = tuple(Series(name, in_seconds(trace.sampled_at), stored(trace)) for name, trace in named)
     panels = (
+        output_panel(outputs, names),
         Panel("per tuple", "number", costs, "bars", ("lookups", "tuples accessed")),
         Panel(_TIME, "tuples in state", state, "markers"),
     )

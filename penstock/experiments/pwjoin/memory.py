@@ -20,7 +20,7 @@ from penstock.experiments.pwjoin.playing import (
     stored,
     wjoin,
 )
-from penstock.experiments.pwjoin.timing import TimedOutput, time_ratio, timed_parts
+from penstock.experiments.pwjoin.timing import output_panel, time_ratio, timed_parts
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.itemised import Items
@@ -98,7 +98,8 @@ def output_rates(settings: Settings) -> Outcome:
         _rate_claim("E-PW-2b", {case: rate for case, rate in ratio.items() if case[1] == 15.0}, 1.0),
         _rate_claim("E-PW-2c", {case: rate for case, rate in ratio.items() if case[1] == 5.0}, 0.9),
     )
-    panels = tuple(_rate_panel(case, curves[case]) for case in cases)
+    names = ("PWJoin", "WJoin")
+    panels = tuple(output_panel(curves[gap, size], names, f"window {size:.0f} s, mean gap {gap:.0f} ms") for gap, size in cases)
     return Outcome(claims, Drawing("Output of PWJoin and WJoin, limited by the processor", panels))
 
 
@@ -118,16 +119,6 @@ def _rate_claim(id: str, ratio: dict[tuple[float, float], float], least: float) 
         "; ".join(f"{gap:.0f} ms: {rate:.2f} times the rate of WJoin" for (gap, _), rate in ratio.items()),
         **{f"rate_{gap:.0f}ms": rate for (gap, _), rate in ratio.items()},
     )
-
-
-def _rate_panel(case: tuple[float, float], curves: list[TimedOutput]) -> Panel:
-    gap_ms, size = case
-    lines = tuple(
-        Series(label, [0.0, *(second * 1e3 for second in curve.seconds)], [0.0, *curve.outputs])
-        for label, curve in zip(("PWJoin", "WJoin"), curves, strict=True)
-    )
-    title = f"window {size:.0f} s, mean gap {gap_ms:.0f} ms"
-    return Panel("processor time (ms)", "output tuples", lines, title=title)
 
 
 _USELESS_STREAMS = (("punct-asc-30-40", 2.0), ("punct-asc-30-40", 10.0), ("punct-random-30-40", 10.0))

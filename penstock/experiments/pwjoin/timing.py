@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from penstock.experiments.contracts import Panel, Series
 from penstock.experiments.pwjoin.playing import columns_of
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.core import JoinCore
@@ -38,6 +39,15 @@ def timed_parts(configs: Sequence[JoinConfig], items: Items, repetitions: int) -
     turns = [[_one_turn(config, items) for config in configs] for _ in range(repetitions)]
     medians = np.median([[timed.seconds for timed in turn] for turn in turns], axis=0).tolist()
     return [TimedOutput(seconds, timed.outputs) for seconds, timed in zip(medians, turns[0], strict=True)]
+
+
+def output_panel(timed: Sequence[TimedOutput], names: Sequence[str], title: str = "") -> Panel:
+    """Output over the time it took."""
+    lines = tuple(
+        Series(name, [0.0, *(second * 1e3 for second in curve.seconds)], [0.0, *curve.outputs])
+        for name, curve in zip(names, timed, strict=True)
+    )
+    return Panel("processor time (ms)", "output tuples", lines, title=title)
 
 
 def time_ratio(ours: JoinConfig, theirs: JoinConfig, items: Items, repetitions: int) -> float:
