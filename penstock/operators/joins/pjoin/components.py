@@ -115,11 +115,13 @@ class Components:
             pending.build(self.core, self.host.match_rows, self.config.purge_access is Access.SCAN)
 
     def propagate(self, is_paired: bool) -> None:
-        """Let punctuations go that nothing is charged to; paired: only those that both inputs have announced."""
+        """Let punctuations go that nothing is charged to, in order of arrival; paired: only those both inputs announced."""
+        free: list[tuple[int, Released]] = []
         for side, pending in enumerate(self.pending):
             wanted = partial(self._is_closed_by_other, side) if is_paired else None
-            for released in pending.release(self.core, wanted):
-                self._let_go(side, released)
+            free += [(side, released) for released in pending.release(self.core, wanted)]
+        for side, released in sorted(free, key=lambda found: int(found[1].seqs[0])):
+            self._let_go(side, released)
 
     def _is_closed_by_other(self, side: int, mark: Punctuation) -> bool:
         return self.knowledge.covers(1 - side, self.knowledge.renamed(mark, side, 1 - side))

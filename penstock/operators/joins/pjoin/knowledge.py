@@ -44,7 +44,8 @@ class Knowledge:
         self._key_schema = schemas[0].select(keys[0])
         self._finished = Announcements(self._key_schema)
         self._waiting: list[list[Int64s | Punctuation]] = [[], [], []]
-        self._settled_entries = 0
+        #: Entries when something was last forgotten, and keys or punctuations closed since.
+        self._settled_entries = self._closings = 0
         #: Punctuations whose keys were closed already.
         self.redundant = 0
 
@@ -111,6 +112,7 @@ class Knowledge:
         """Constants arrive, as a punctuation if there is one; returns the keys that were open."""
         fresh = self._core.close(side, kids)
         self.redundant += len(kids) - len(fresh)
+        self._closings += len(fresh)
         if len(fresh):
             self._waiting[side].append(fresh if mark is None else mark)
         return fresh
@@ -120,6 +122,7 @@ class Knowledge:
         known = self.closed[side]
         if not known.add(mark):
             return None
+        self._closings += 1
         return self._core.close(side, self._matching(mark, side))
 
     def note_rest(self, side: int, mark: Punctuation) -> bool:
@@ -164,9 +167,9 @@ class Knowledge:
 
     def forget_when_grown(self) -> None:
         """Forget keys both sides have closed, for they cannot come again; after a doubling, when no such tuple is stored."""
-        entries = self.entries
-        if entries <= 2 * self._settled_entries + 64:
+        if self._closings <= self._settled_entries + 64:
             return
+        self.settle()
         keys = self._core.keys
         if (keys.records.closed[:, : keys.number].all(axis=0) & keys.is_stored()).any():
             return
@@ -174,14 +177,14 @@ class Knowledge:
         for known in self._closed:
             known.forget(by_both.named(known.names))
         self._finished.prune(by_both.announcements)
-        self._settled_entries = self.entries
+        self._settled_entries, self._closings = self.entries, 0
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "closed": [known.to_json() for known in self.closed],
             "finished": self.finished.to_json(),
             "redundant": self.redundant,
-            "settled": self._settled_entries,
+            "settled": [self._settled_entries, self._closings],
         }
 
     def restore(self, meta: Mapping[str, Any]) -> None:
@@ -189,4 +192,5 @@ class Knowledge:
         pairs = zip(meta["closed"], self._closed, strict=True)
         self._closed = [ClosedSet.from_json(coded, known.fields) for coded, known in pairs]
         self._finished = Announcements.from_json(meta["finished"], self._key_schema)
-        self.redundant, self._settled_entries = meta["redundant"], meta["settled"]
+        self.redundant = meta["redundant"]
+        self._settled_entries, self._closings = meta["settled"]

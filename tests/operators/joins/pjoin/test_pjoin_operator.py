@@ -83,7 +83,7 @@ def expected(sides: Sequence[Tape], columns: Sequence[str] = ("k",), life: Lifes
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_p1_p2_p12_rows_equal_brute_force_and_no_row_breaks_a_promise_whatever_the_configuration(data: st.DataObject) -> None:
     sides = data.draw(inputs())
     arrivals = split(data.draw(merged(sides)), [schema_of(0), schema_of(1)], data.draw(batch_cuts()), data.draw(st.booleans()))
@@ -94,7 +94,7 @@ def test_p1_p2_p12_rows_equal_brute_force_and_no_row_breaks_a_promise_whatever_t
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_texts_and_several_columns_are_keys_and_residuals_decide_last(data: st.DataObject) -> None:
     sides = data.draw(inputs(("", "a", "ab", "b", None)))
     items = data.draw(merged(sides))
@@ -107,14 +107,14 @@ def test_texts_and_several_columns_are_keys_and_residuals_decide_last(data: st.D
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_p9_p10_the_shared_checks_hold_for_every_configuration(data: st.DataObject) -> None:
     make = maker(data.draw(configurations()), data.draw(st.sampled_from([("k",), ("k", "v")])))
     check_all(make, data.draw(merged(data.draw(inputs(most=8)))), [schema_of(0), schema_of(1)], data.draw(batch_cuts()))
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_p10_a_restart_changes_nothing_while_thresholds_and_registry_change(data: st.DataObject) -> None:
     sides = data.draw(inputs())
     arrivals = split(data.draw(merged(sides)), [schema_of(0), schema_of(1)], data.draw(batch_cuts()))
@@ -134,7 +134,7 @@ def test_p10_a_restart_changes_nothing_while_thresholds_and_registry_change(data
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_p11_every_row_is_accounted_for(data: st.DataObject) -> None:
     sides = data.draw(inputs())
     join = maker(data.draw(configurations()), life=Lifespan(3, 27))()
@@ -149,7 +149,7 @@ def test_p11_every_row_is_accounted_for(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_p9_the_same_values_are_announced_in_the_end_for_every_batching_order_and_configuration(data: st.DataObject) -> None:
     sides = data.draw(inputs())
     schemas = [schema_of(0), schema_of(1)]
@@ -298,7 +298,7 @@ def test_spilled_rows_are_not_held_decoded(in_files: bool, tmp_path: Path) -> No
     config = PJoinConfig(memory_rows=200, buckets=8)
     join = PJoin(schemas, [["0.k"], ["1.k"]], WINDOWS, pa.schema([*schemas[0], *schemas[1]]), None, None, config, store)
     results = 0
-    for step in range(20):
+    for step in range(8):
         for port in (0, 1):
             results += len(rows_of(join.on_batch(port, rows(port, *range(step * 50, step * 50 + 100), ts=step))))
         held = sum(piece.num_rows for side in (0, 1) for piece in join.payload.pieces(side) if not piece.is_on_disk)
@@ -312,18 +312,18 @@ def test_spilled_rows_are_not_held_decoded(in_files: bool, tmp_path: Path) -> No
     fresh.restore(join.snapshot())
     out = fresh.on_metadata(0, End())
     # Every key of a step meets itself in the same and in the neighbouring steps.
-    assert results + len(rows_of(out)) == 20 * 100 + 2 * 19 * 50
+    assert results + len(rows_of(out)) == 8 * 100 + 2 * 7 * 50
 
 
 def test_forgetting_keys_closed_by_both_bounds_memory() -> None:
     for forget, bounded in (("both", True), ("never", False)):
         join = maker(PJoinConfig(forget_closed=forget), kind=pa.string())()
-        for step in range(500):
+        for step in range(150):
             for port in (0, 1):
                 row = Row(step, step, {f"{port}.k": f"key {step}", f"{port}.t": "", f"{port}.v": 0})
                 join.on_batch(port, batch_of([row], schema_of(port, pa.string())))
                 join.on_metadata(port, closing(port, k=constant(f"key {step}")))
-        assert (join.counters()["closed_entries"] < 300) == bounded
+        assert (join.counters()["closed_entries"] < 250) == bounded
         assert join.counters()["state_rows"] == 0
 
 
