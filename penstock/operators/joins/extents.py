@@ -33,8 +33,8 @@ class Extents(Protocol):
         """First window and number of windows of each combination; None where a combination counts once."""
         ...
 
-    def due(self, port: int, numbers: Int64s) -> Int64s:
-        """Greatest time a partner of another input can have in the windows of the given numbers."""
+    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
+        """Greatest time a partner of another input can have, in the windows of the given numbers where there are any."""
         ...
 
 
@@ -70,8 +70,8 @@ class SlidingExtents:
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
         return None
 
-    def due(self, port: int, numbers: Int64s) -> Int64s:
-        raise NotImplementedError("windows that slide with each row have no numbers")
+    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
+        return self.useful_until(port, ts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,13 @@ class FramedExtents:
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
         first, last = self._numbers(port, ts)
-        return np.where(first <= last, self.due(port, last), -FOREVER)
+        return np.where(first <= last, self.due(port, ts, last), -FOREVER)
 
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
         first, last = self._common(bound)
         return first, np.maximum(last - first + 1, 0)
 
-    def due(self, port: int, numbers: Int64s) -> Int64s:
+    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
+        assert numbers is not None
         ends = np.maximum.reduce([self._end(other, numbers) for other in range(len(self.windows)) if other != port])
         return np.where(ends == FOREVER, FOREVER, ends - 1)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s
+from penstock.columnar.matching import last_places
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
-from penstock.operators.joins.debts import Debts
+from penstock.operators.joins.debts import Bools, Debts
 from penstock.operators.joins.sides import Run, Side
 
 _FLAGS = pa.schema({"settled": pa.bool_()})
@@ -112,9 +112,15 @@ class PreservedSide(Side):
         if horizon > self._horizon:
             yield from self._take(lambda run, debts: debts.overdue(horizon))
 
-    def take_closed(self, closed: Callable[[Run], Any]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
-        """Settle debts of rows whose key can have no partner any more; `closed` tells which rows."""
-        yield from self._take(lambda run, debts: np.flatnonzero(debts.spread(closed(run)) & ~debts.settled))
+    def take_closed(self, closed: Callable[[Run], Bools], among: UInt64s | None) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
+        """Settle debts of rows whose key can have no partner any more; `closed` tells which rows, `among` is as in `purge`."""
+
+        def choose(run: Run, debts: Debts) -> Int64s:
+            if among is not None and not (last_places(run.hashes, among) >= 0).any():
+                return np.empty(0, np.int64)
+            return np.flatnonzero(debts.spread(closed(run)) & ~debts.settled)
+
+        yield from self._take(choose)
 
     def _take(self, choose: Callable[[Run, Debts], Int64s]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
         for run in self._runs:
@@ -136,7 +142,7 @@ class PreservedSide(Side):
 
     # -- what holds punctuations back ---------------------------------------------------------------------------------
 
-    def _needed(self, run: Run) -> npt.NDArray[np.bool_]:
+    def _needed(self, run: Run) -> Bools:
         needed = super()._needed(run)
         return needed & self._debts[run.id].open_rows() if self.until_settled else needed
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.hashing import mix_positions
+from penstock.columnar.hashing import UInt64s, mix_positions
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
@@ -90,10 +90,10 @@ class PreservingJoin(WindowJoin):
         """All open."""
         copies = self._extents.copies({port: ts})
         if copies is None:
-            return Debts(self._extents.useful_until(port, ts), np.zeros(len(ts), np.bool_))
+            return Debts(self._extents.due(port, ts, None), np.zeros(len(ts), np.bool_))
         first, counts = copies
         numbers = np.repeat(first, counts) + _counted(counts)
-        return Debts.numbered(self._extents.due(port, numbers), first, counts)
+        return Debts.numbered(self._extents.due(port, np.repeat(ts, counts), numbers), first, counts)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -234,18 +234,18 @@ class PreservingJoin(WindowJoin):
         unmatched: list[Batch] = []
         other = 1 - port
         if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark) and self._sides[other].num_rows:
-            unmatched = self._purge_closed(other)
+            unmatched = self._purge_closed(other, self._propagation.listed(port, mark))
         released = self._release()
         self._forget_when_grown()
         return self._counted([*unmatched, *released, *self._promise()])
 
-    def _purge_closed(self, port: int) -> list[Batch]:
+    def _purge_closed(self, port: int, among: UInt64s | None) -> list[Batch]:
         side = self._sides[port]
         unmatched: list[Batch] = []
         if isinstance(side, PreservedSide):
-            taken = side.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows))
+            taken = side.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows), among)
             unmatched = self._unmatched(port, taken)
-        side.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])))
+        side.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])), among)
         return unmatched
 
     def _release(self) -> list[Punctuation]:

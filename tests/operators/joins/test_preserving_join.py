@@ -286,7 +286,7 @@ class Known:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_p1_p2_after_every_element_exactly_what_is_proven_has_been_answered(kind: JoinKind, data: st.DataObject) -> None:
     """Never before the proof, at once with it, and once; and no answer breaks an output promise."""
     sides = data.draw(inputs())
@@ -308,7 +308,7 @@ def test_p1_p2_after_every_element_exactly_what_is_proven_has_been_answered(kind
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(kind: JoinKind, data: st.DataObject) -> None:
     sides = data.draw(inputs())
     windows, life = data.draw(windowed())
@@ -331,7 +331,7 @@ def announced_keys(out: list[Any]) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_the_shared_checks_hold(kind: JoinKind, data: st.DataObject) -> None:
     windows, life = data.draw(windowed())
     make = maker(kind, windows, life, data.draw(st.sampled_from(["", "`0.v` < `1.v`", "TRUE"])))
@@ -340,7 +340,7 @@ def test_the_shared_checks_hold(kind: JoinKind, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_several_key_columns_are_closed_by_punctuations_on_some_of_them(kind: JoinKind, data: st.DataObject) -> None:
     sides = data.draw(inputs())
     windows: list[Window] = [data.draw(lengths), data.draw(lengths)]
@@ -357,7 +357,7 @@ def test_several_key_columns_are_closed_by_punctuations_on_some_of_them(kind: Jo
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_p11_every_row_is_accounted_for_and_nothing_is_owed_in_the_end(kind: JoinKind, data: st.DataObject) -> None:
     windows, life = data.draw(windowed())
     join = maker(kind, windows, life)()

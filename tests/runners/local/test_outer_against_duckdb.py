@@ -10,7 +10,7 @@ from penstock.testing.queries import STREAMS, outer_applications, stream_rows, t
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_outer_semi_and_anti_joins_equal_duckdb(data: st.DataObject) -> None:
     queries = data.draw(outer_applications())
     tables = {name: table_of(data.draw(stream_rows())) for name in STREAMS}

@@ -42,7 +42,7 @@ GROUPED = {
 
 
 @given(left=sides, right=sides, shards=st.sampled_from([1, 2, 3, 5]), cut=st.integers(0, 10), budget=st.sampled_from([None, 2]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_groups_over_rows_without_partner_are_complete_and_come_once(
     left: list[tuple[Any, ...]], right: list[tuple[Any, ...]], shards: int, cut: int, budget: int | None
 ) -> None:
