@@ -1,8 +1,4 @@
-"""Compiled loops of PJoin and XJoin: one item at a time over arrays.
-
-A stored tuple is an entry of `slots`. It is in exactly one *home* (portion and side) of its bucket, and in one chain of its
-key (memory, or away: disk and purge buffer), the last arrived first. `keys` has one row per distinct key, `book` the clock
-and the counters. Punctuation counts are `pcounts[side, pid]`.
+"""Compiled loops of PJoin and XJoin in memory: keys, chains, memory join, purge; one item at a time over arrays.
 
 Logical time: each arrival, flush, purge and disk join is one tick. A tuple is in memory from its ATS until before its DTS.
 """
@@ -10,125 +6,45 @@ Logical time: each arrival, flush, purge and disk join is one tick. A tuple is i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
 
+from penstock.operators.joins.pjoin.layout import (
+    AWAY,
+    BUFFER,
+    BUFFERED,
+    CLOCK,
+    DISK,
+    FREE,
+    FREE_SLOT,
+    HEAD,
+    IN_MEMORY,
+    INSERTED,
+    LINKED,
+    MEMORY,
+    NEVER_LEFT,
+    NULLS,
+    ON_THE_FLY,
+    ORDERED,
+    PROBED,
+    PURGED,
+    RESULTS,
+    SCANNED,
+    SIZE,
+    STORED0,
+    TAIL,
+)
+
 Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compiled(loop: Loop) -> Loop:
     """Compile once and keep the result beside the module, without losing the signature."""
     return cast(Loop, njit(cache=True)(loop))
-
-
-#: DTS of a tuple in memory.
-NEVER_LEFT = np.int64(2**63 - 1)
-
-
-class Slots(NamedTuple):
-    """Stored tuples, one array per field: a probe touches few of them, and they stay in cache."""
-
-    row: Any
-    ats: Any
-    #: Only for tuples that have left memory.
-    dts: Any
-    kid: Any
-    #: The punctuation a tuple is charged to, -1 for none; -1 in free slots too.
-    pid: Any
-    home: Any
-    #: Chain of the key.
-    knext: Any
-    kprev: Any
-    #: List of the bucket.
-    next: Any
-    prev: Any
-    #: Stack of free slots.
-    free: Any
-
-
-class Keys(NamedTuple):
-    """Distinct keys: bucket, who has closed them, heads of the chains, pending punctuations, marks."""
-
-    bucket: Any
-    #: By side.
-    closed: Any
-    #: In memory of side 0 and 1, away of side 0 and 1.
-    chain: Any
-    pending: Any
-    #: Closed in the output.
-    out: Any
-    #: Seen by a scan.
-    marked: Any
-
-
-def empty_slots(number: int) -> Slots:
-    wide = (np.full(number, -1, np.int64), np.zeros(number, np.int64), np.full(number, NEVER_LEFT, np.int64))
-    kinds = (np.int32, np.int32, np.int8, np.int32, np.int32, np.int32, np.int32, np.int32)
-    return Slots(*wide, *(np.full(number, -1, kind) for kind in kinds))
-
-
-def empty_keys(number: int) -> Keys:
-    return Keys(
-        np.zeros(number, np.int32),
-        np.zeros((2, number), np.int8),
-        np.full((2 * AWAY, number), -1, np.int32),
-        np.zeros(number, np.int32),
-        np.zeros(number, np.int8),
-        np.zeros(number, np.int8),
-    )
-
-
-#: Homes: portion plus side.
-MEMORY, DISK, BUFFER = 0, 2, 4
-HOMES = 6
-FREE_SLOT = -1
-#: Last index of `lists[home, bucket]`.
-HEAD, TAIL, SIZE = range(3)
-#: Chains of tuples that are away come after those in memory.
-AWAY = 2
-#: Places of `book`.
-CLOCK, FREE, NULLS, LINKED, ORDERED = 0, 1, 2, 4, 5
-STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 6, 7, 8, 9
-(
-    RESULTS,
-    PROBED,
-    SCANNED,
-    PURGED,
-    ON_THE_FLY,
-    INSERTED,
-    BUFFERED,
-    SPILLED,
-    REREAD,
-    DISK_JOINS,
-    INDEX_TESTS,
-    PURGES,
-    PROPAGATED,
-    SUPPRESSED,
-    ANNOUNCED,
-) = range(FIRST_COUNTER, FIRST_COUNTER + 15)
-BOOK_FIELDS = FIRST_COUNTER + 15
-#: Names of the counters, in the order of their places.
-COUNTERS = (
-    "results",
-    "probe_comparisons",
-    "purge_scanned",
-    "purged",
-    "purged_on_the_fly",
-    "inserts",
-    "buffered",
-    "tuples_spilled",
-    "tuples_reread",
-    "disk_joins",
-    "index_tests",
-    "purges",
-    "propagated",
-    "suppressed",
-    "punctuations_in",
-)
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
@@ -164,10 +80,12 @@ def fill_table(table: Any, known: Any, number: int) -> None:  # pragma: no cover
 
 
 @compiled
-def fresh_keys(keys: Any, codes: Any, start: int, stop: int, buckets: int) -> None:  # pragma: no cover - compiled
-    """Give new keys their bucket (multiplicative hash) and empty chains."""
-    for kid in range(start, stop):
-        keys.bucket[kid] = np.int64(((np.uint64(codes[kid]) * _MULTIPLIER) >> np.uint64(32)) % np.uint64(buckets))
+def fresh_keys(keys: Any, words: Any, start: int, buckets: int) -> None:  # pragma: no cover - compiled
+    """Give new keys their bucket (multiplicative hash: neighbours go far apart) and empty chains."""
+    for i in range(len(words)):
+        kid = start + i
+        spread = (words[i] * _MULTIPLIER) >> np.uint64(32)
+        keys.bucket[kid] = np.int64((spread * np.uint64(buckets)) >> np.uint64(32))
         keys.closed[:, kid] = 0
         keys.chain[:, kid] = -1
         keys.pending[kid] = 0
@@ -197,7 +115,7 @@ def close_keys(keys: Any, due: Any, side: int, kids: Any) -> Any:  # pragma: no 
 
 
 @compiled
-def _link(slots: Any, lists: Any, keys: Any, book: Any, s: Any, home: int) -> None:  # pragma: no cover - compiled
+def link(slots: Any, lists: Any, keys: Any, book: Any, s: Any, home: int) -> None:  # pragma: no cover - compiled
     """Put a slot at the end of a home, and into its key's chain, the last arrived first.
 
     In memory a chain is pushed at its front and only ever taken as a whole; bucket lists are kept there only for scans.
@@ -235,7 +153,7 @@ def _link(slots: Any, lists: Any, keys: Any, book: Any, s: Any, home: int) -> No
 
 
 @compiled
-def _leave_list(slots: Any, lists: Any, keys: Any, s: Any) -> None:  # pragma: no cover - compiled
+def leave_list(slots: Any, lists: Any, keys: Any, s: Any) -> None:  # pragma: no cover - compiled
     home, bucket = slots.home[s], keys.bucket[slots.kid[s]]
     before, after = slots.prev[s], slots.next[s]
     if before >= 0:
@@ -250,7 +168,7 @@ def _leave_list(slots: Any, lists: Any, keys: Any, s: Any) -> None:  # pragma: n
 
 
 @compiled
-def _free(slots: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
+def free_slot(slots: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
     """Give a slot back: the tuple is really removed, and only now the count of its punctuation goes down."""
     side = slots.home[s] & 1
     if slots.pid[s] >= 0:
@@ -269,21 +187,7 @@ def _free(slots: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no co
 
 
 @compiled
-def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
-    """Remove a tuple on disk or in a purge buffer."""
-    _leave_list(slots, lists, keys, s)
-    before, after = slots.kprev[s], slots.knext[s]
-    if before >= 0:
-        slots.knext[before] = after
-    else:
-        keys.chain[AWAY + (slots.home[s] & 1), slots.kid[s]] = after
-    if after >= 0:
-        slots.kprev[after] = before
-    _free(slots, pcounts, book, s)
-
-
-@compiled
-def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # pragma: no cover - compiled
+def take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # pragma: no cover - compiled
     book[FREE] -= 1
     book[ORDERED] = min(book[ORDERED], book[FREE])
     s = slots.free[book[FREE]]
@@ -294,40 +198,15 @@ def _take_slot(slots: Any, book: Any, kid: int, row: int, ats: int) -> Any:  # p
 
 
 @compiled
-def _members(slots: Any, lists: Any, keys: Any, book: Any, number: int, home: int, bucket: int) -> Any:  # pragma: no cover
-    """Slots of a home of a bucket, by arrival; `number` keys are known."""
-    found = np.empty(lists[home, bucket, SIZE], np.int64)
-    times = np.empty(len(found), np.int64)
-    count = 0
-    if home >= DISK or book[LINKED]:
-        s = lists[home, bucket, HEAD]
-        while s >= 0:
-            found[count] = s
-            times[count] = slots.ats[s]
-            count += 1
-            s = slots.next[s]
-    else:
-        for kid in range(number):
-            if keys.bucket[kid] == bucket:
-                s = keys.chain[home, kid]
-                while s >= 0:
-                    found[count] = s
-                    times[count] = slots.ats[s]
-                    count += 1
-                    s = slots.knext[s]
-    return found[np.argsort(times)]
-
-
-@compiled
 def place_tuples(
     slots: Any, lists: Any, keys: Any, book: Any, kids: Any, rows: Any, ats: Any, dts: Any, homes: Any, placed: Any
 ) -> None:  # pragma: no cover - compiled
     """Put stored tuples back where they were, in the order in which they got there; `placed` tells their slots."""
     for i in range(len(kids)):
-        s = _take_slot(slots, book, kids[i], rows[i], ats[i])
+        s = take_slot(slots, book, kids[i], rows[i], ats[i])
         placed[i] = s
         slots.dts[s] = dts[i]
-        _link(slots, lists, keys, book, s, homes[i])
+        link(slots, lists, keys, book, s, homes[i])
         side = homes[i] & 1
         book[STORED0 + side] += 1
         book[NULLS + side] += 1
@@ -336,13 +215,6 @@ def place_tuples(
 
 
 # -- memory join ------------------------------------------------------------------------------------------------------
-
-
-@compiled
-def _grown(array: Any, capacity: int) -> Any:  # pragma: no cover - compiled
-    larger = np.empty(capacity, np.int64)
-    larger[: len(array)] = array
-    return larger
 
 
 @compiled
@@ -405,9 +277,9 @@ def join_tuples(
         placed[i] = -1
         if closed[other, kid] or trusted[i]:
             if on_disk or (trusted[i] and lists[BUFFER + other, bucket, SIZE] > 0):
-                placed[i] = _take_slot(slots, book, kid, rows[i], book[CLOCK])
+                placed[i] = take_slot(slots, book, kid, rows[i], book[CLOCK])
                 slots.dts[placed[i]] = book[CLOCK]
-                _link(slots, lists, keys, book, placed[i], BUFFER + side)
+                link(slots, lists, keys, book, placed[i], BUFFER + side)
                 book[STORED0 + side] += 1
                 book[NULLS + side] += 1
                 book[BUFFERED] += 1
@@ -463,12 +335,12 @@ def _purge(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: Any,
             after = np.int64(knext[s])
             book[IN_MEMORY] -= 1
             if is_linked:
-                _leave_list(slots, lists, keys, s)
+                leave_list(slots, lists, keys, s)
             else:
                 lists[MEMORY + side, bucket, SIZE] -= 1
             if is_partner_on_disk:
                 slots.dts[s] = book[CLOCK]
-                _link(slots, lists, keys, book, s, BUFFER + side)
+                link(slots, lists, keys, book, s, BUFFER + side)
                 book[BUFFERED] += 1
                 due[bucket] = 1
             else:
@@ -516,217 +388,16 @@ def purge_keys(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, due: 
 
 
 @compiled
-def flush(
-    slots: Any, lists: Any, keys: Any, book: Any, due: Any, number: int, side: int, bucket: int
-) -> Any:  # pragma: no cover - compiled
-    """Move the memory portion of a bucket to its disk portion; returns the slots by arrival."""
-    book[CLOCK] += 1
-    home = MEMORY + side
-    moved = _members(slots, lists, keys, book, number, home, bucket)
-    lists[home, bucket, HEAD] = -1
-    lists[home, bucket, TAIL] = -1
-    lists[home, bucket, SIZE] = 0
-    for i in range(len(moved)):
-        s = moved[i]
-        kid = slots.kid[s]
-        keys.chain[side, kid] = -1
-        slots.dts[s] = book[CLOCK]
-        _link(slots, lists, keys, book, s, DISK + side)
-        if keys.closed[1 - side, kid]:
-            due[bucket] = 1
-    book[IN_MEMORY] -= len(moved)
-    book[SPILLED] += len(moved)
-    return moved
-
-
-# -- disk joins -------------------------------------------------------------------------------------------------------
-
-
-@compiled
-def _met_in_memory(slots: Any, a: int, b: int) -> bool:  # pragma: no cover - compiled
-    """Whether the later of two tuples arrived while the earlier was in memory."""
-    if slots.ats[a] < slots.ats[b]:
-        return bool(slots.ats[b] < slots.dts[a])
-    return bool(slots.ats[a] < slots.dts[b])
-
-
-@compiled
-def _was_probed(slots: Any, probes: Any, away: int, met: int) -> bool:  # pragma: no cover - compiled
-    """Whether an earlier probe used the first tuple from disk while the second was in memory."""
-    for i in range(len(probes)):
-        if slots.dts[away] <= probes[i, 0] and slots.ats[met] <= probes[i, 1] and probes[i, 1] <= slots.dts[met]:
-            return True
-    return False
-
-
-@compiled
-def complete_bucket(
-    slots: Any, lists: Any, keys: Any, book: Any, number: int, bucket: int, full: int, probes0: Any, probes1: Any
-) -> Any:  # pragma: no cover - compiled
-    """All pairs of a bucket not produced before; `full` is the time of its last completion.
-
-    Two tuples that had both arrived by then are done; chains begin with the last arrival, so a walk may stop there.
-    """
-    book[CLOCK] += 1
-    book[DISK_JOINS] += 1
-    book[REREAD] += lists[DISK, bucket, SIZE] + lists[DISK + 1, bucket, SIZE]
-    capacity, count = 256, 0
-    left = np.empty(capacity, np.int64)
-    right = np.empty(capacity, np.int64)
-    for home in range(MEMORY, HOMES, 2):
-        members = _members(slots, lists, keys, book, number, home, bucket)
-        for i in range(len(members)):
-            a = members[i]
-            for kind in range(0, 2 * AWAY, AWAY):
-                b = keys.chain[kind + 1, slots.kid[a]]
-                while b >= 0:
-                    if slots.ats[a] <= full and slots.ats[b] <= full:
-                        break
-                    done = _met_in_memory(slots, a, b) or _was_probed(slots, probes0, a, b)
-                    if not done and not _was_probed(slots, probes1, b, a):
-                        if count == capacity:
-                            capacity *= 2
-                            left = _grown(left, capacity)
-                            right = _grown(right, capacity)
-                        left[count] = slots.row[a]
-                        right[count] = slots.row[b]
-                        count += 1
-                    b = slots.knext[b]
-    book[RESULTS] += count
-    return left[:count], right[:count]
-
-
-@compiled
-def settle_bucket(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, bucket: int) -> None:  # pragma: no cover - compiled
-    """After a completion: empty the purge buffer, and remove what is on disk and useless."""
-    for side in range(2):
-        s = lists[BUFFER + side, bucket, HEAD]
-        while s >= 0:
-            after = slots.next[s]
-            _forget_away(slots, lists, keys, pcounts, book, s)
-            s = after
-        s = lists[DISK + side, bucket, HEAD]
-        while s >= 0:
-            after = slots.next[s]
-            if keys.closed[1 - side, slots.kid[s]]:
-                _forget_away(slots, lists, keys, pcounts, book, s)
-            s = after
-
-
-@compiled
-def probe_away(
-    slots: Any, lists: Any, keys: Any, book: Any, side: int, bucket: int, full: int, probes: Any, others: Any
-) -> Any:  # pragma: no cover - compiled
-    """Stage 2: what is away probes the partner's memory. Returns rows of this and of the other side, and the newest DTS used.
-
-    The purge buffer takes part besides the disk portion: otherwise the history, which only knows when a tuple left memory,
-    would claim pairs of buffered tuples that no probe has seen.
-    """
-    book[CLOCK] += 1
-    book[DISK_JOINS] += 1
-    book[REREAD] += lists[DISK + side, bucket, SIZE]
-    capacity, count, newest = 256, 0, np.int64(-1)
-    mine = np.empty(capacity, np.int64)
-    theirs = np.empty(capacity, np.int64)
-    for portion in (DISK, BUFFER):
-        members = _members(slots, lists, keys, book, 0, portion + side, bucket)
-        for i in range(len(members)):
-            a = members[i]
-            newest = max(newest, slots.dts[a])
-            b = keys.chain[1 - side, slots.kid[a]]
-            while b >= 0:
-                if slots.ats[a] <= full and slots.ats[b] <= full:
-                    break
-                done = _met_in_memory(slots, a, b) or _was_probed(slots, probes, a, b)
-                if not done and not _was_probed(slots, others, b, a):
-                    if count == capacity:
-                        capacity *= 2
-                        mine = _grown(mine, capacity)
-                        theirs = _grown(theirs, capacity)
-                    mine[count] = slots.row[a]
-                    theirs[count] = slots.row[b]
-                    count += 1
-                b = slots.knext[b]
-    book[RESULTS] += count
-    return mine[:count], theirs[:count], newest
-
-
-# -- punctuation index ------------------------------------------------------------------------------------------------
-
-
-@compiled
-def index_keys(
-    slots: Any, keys: Any, pcounts: Any, book: Any, side: int, kids: Any, pids: Any, scans: bool
-) -> None:  # pragma: no cover - compiled
-    """Charge the tuples of each key that have no punctuation yet, wherever they are, to the key's punctuation.
-
-    A scan would test every tuple without punctuation; that many tests are counted then.
-    """
-    chain, pid_of, knext = keys.chain, slots.pid, slots.knext
-    for i in range(len(kids)):
-        if scans:
-            book[INDEX_TESTS] += book[NULLS + side]
-        for kind in range(0, 2 * AWAY, AWAY):
-            s = np.int64(chain[kind + side, kids[i]])
-            while s >= 0:
-                if pid_of[s] < 0:
-                    pid_of[s] = pids[i]
-                    pcounts[side, pids[i]] += 1
-                    book[NULLS + side] -= 1
-                    if not scans:
-                        book[INDEX_TESTS] += 1
-                s = np.int64(knext[s])
-
-
-@compiled
-def index_slots(slots: Any, pcounts: Any, book: Any, side: int, chosen: Any, pid: int) -> None:  # pragma: no cover - compiled
-    """Charge chosen tuples to one punctuation."""
-    for i in range(len(chosen)):
-        slots.pid[chosen[i]] = pid
-    pcounts[side, pid] += len(chosen)
-    book[NULLS + side] -= len(chosen)
-
-
-@compiled
-def unindexed_slots(slots: Any, side: int) -> Any:  # pragma: no cover - compiled
-    """Stored tuples of a side without punctuation."""
-    found = np.empty(len(slots.row), np.int64)
-    count = 0
-    for s in range(len(slots.row)):
-        if slots.home[s] >= 0 and slots.home[s] & 1 == side and slots.pid[s] < 0:
-            found[count] = s
-            count += 1
-    return found[:count]
-
-
-@compiled
 def clear_slots(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, number: int) -> None:  # pragma: no cover - compiled
     """Remove everything that is stored."""
     for s in range(len(slots.row)):
         if slots.home[s] >= 0:
-            _free(slots, pcounts, book, s)
+            free_slot(slots, pcounts, book, s)
     keys.chain[:, :number] = -1
     lists[:, :, HEAD] = -1
     lists[:, :, TAIL] = -1
     lists[:, :, SIZE] = 0
     book[IN_MEMORY] = 0
-
-
-@compiled
-def fresh_by_bucket(slots: Any, keys: Any, joined: Any) -> Any:  # pragma: no cover - compiled
-    """Per side and bucket: tuples that left memory, and tuples that arrived and did not, since the bucket's last disk join."""
-    fresh = np.zeros((2, len(joined), 2), np.int64)
-    for s in range(len(slots.row)):
-        home = slots.home[s]
-        if home < 0:
-            continue
-        bucket = keys.bucket[slots.kid[s]]
-        if home >= DISK:
-            if slots.dts[s] > joined[bucket]:
-                fresh[home & 1, bucket, 0] += 1
-        elif slots.ats[s] > joined[bucket]:
-            fresh[home & 1, bucket, 1] += 1
-    return fresh
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.config import Access, DiskJoin, PJoinConfig
 from penstock.operators.joins.pjoin.core import Core
 from penstock.operators.joins.pjoin.knowledge import Knowledge
@@ -73,12 +73,12 @@ class Components:
 
     def spilled_buckets(self) -> Int64s:
         """Buckets with anything on disk or in a purge buffer."""
-        away = self.core.sizes(_loops.DISK) + self.core.sizes(_loops.BUFFER)
+        away = self.core.sizes(layout.DISK) + self.core.sizes(layout.BUFFER)
         return np.flatnonzero(away.sum(axis=0))
 
     def worthwhile(self) -> Mask:
         """Buckets whose disk join promises enough; if joins are partial, by the side whose disk portion would probe."""
-        rows = self.core.lists[:, :, _loops.SIZE].sum(axis=0)
+        rows = self.core.lists[:, :, layout.SIZE].sum(axis=0)
         enough = np.maximum(self.config.activation_share * rows, self.config.activation_least)
         in_full = self.config.disk_join is DiskJoin.FULL
         promised = self.core.expected_yield(in_full)
@@ -131,8 +131,8 @@ class Components:
         if released.mark is None:
             fresh = ~self.knowledge.is_announced(released.kids)
             kids = released.kids[fresh]
-            self.core.add(_loops.SUPPRESSED, len(fresh) - len(kids))
-            self.core.add(_loops.PROPAGATED, len(kids))
+            self.core.add(layout.SUPPRESSED, len(fresh) - len(kids))
+            self.core.add(layout.PROPAGATED, len(kids))
             if len(kids):
                 self.knowledge.announce_keys(kids, self.host.announce_keys(side, kids, released.seqs[fresh]))
             return
@@ -140,7 +140,7 @@ class Components:
         on_keys = set(mark.restricted) <= set(self.pending[side].names)
         key_part = Punctuation(self.pending[0].names, tuple(self.pending[side].patterns(mark)))
         if not self.knowledge.announce(key_part, on_keys):
-            self.core.add(_loops.SUPPRESSED)
+            self.core.add(layout.SUPPRESSED)
             return
-        self.core.add(_loops.PROPAGATED)
+        self.core.add(layout.PROPAGATED)
         self.host.announce(side, key_part if on_keys else mark, int(released.seqs[0]), on_keys)

@@ -11,11 +11,11 @@ import pyarrow as pa
 from penstock.model.batch import Int64s
 from penstock.model.elements import FOREVER
 from penstock.model.masks import Mask
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import _disk_loops, _loops, layout
 from penstock.operators.joins.pjoin.keys import KeyTable
 
 _NO_PROBES = np.empty((0, 2), np.int64)
-NO_HISTORY = np.empty((0, _loops.BOOK_FIELDS - _loops.STORED0), np.int64)
+NO_HISTORY = np.empty((0, layout.BOOK_FIELDS - layout.STORED0), np.int64)
 
 
 class Core:
@@ -39,11 +39,11 @@ class Core:
 
     def __init__(self, kinds: Sequence[pa.DataType], buckets: int, scans: bool = True) -> None:
         self.keys = KeyTable(kinds, buckets)
-        self.slots = _loops.empty_slots(0)
-        self.lists: Int64s = np.full((_loops.HOMES, buckets, 3), -1, np.int64)
-        self.lists[:, :, _loops.SIZE] = 0
-        self.book: Int64s = np.zeros(_loops.BOOK_FIELDS, np.int64)
-        self.book[_loops.LINKED] = scans
+        self.slots = layout.empty_slots(0)
+        self.lists: Int64s = np.full((layout.HOMES, buckets, 3), -1, np.int64)
+        self.lists[:, :, layout.SIZE] = 0
+        self.book: Int64s = np.zeros(layout.BOOK_FIELDS, np.int64)
+        self.book[layout.LINKED] = scans
         self.counts: Int64s = np.zeros((2, 64), np.int64)
         #: Buckets with useless tuples on disk or in a purge buffer, which a disk join would free.
         self.due: Int64s = np.zeros(buckets, np.int64)
@@ -60,19 +60,19 @@ class Core:
     @property
     def stored(self) -> tuple[int, int]:
         """Tuples of each side, wherever they are."""
-        return int(self.book[_loops.STORED0]), int(self.book[_loops.STORED1])
+        return int(self.book[layout.STORED0]), int(self.book[layout.STORED1])
 
     @property
     def in_memory(self) -> int:
-        return int(self.book[_loops.IN_MEMORY])
+        return int(self.book[layout.IN_MEMORY])
 
     def sizes(self, portion: int) -> Int64s:
         """Tuples per side and bucket in one portion."""
-        return self.lists[portion : portion + 2, :, _loops.SIZE]
+        return self.lists[portion : portion + 2, :, layout.SIZE]
 
     @property
     def counters(self) -> dict[str, int]:
-        return dict(zip(_loops.COUNTERS, self.book[_loops.FIRST_COUNTER :].tolist(), strict=True))
+        return dict(zip(layout.COUNTERS, self.book[layout.FIRST_COUNTER :].tolist(), strict=True))
 
     def add(self, counter: int, amount: int = 1) -> None:
         self.book[counter] += amount
@@ -83,21 +83,21 @@ class Core:
         """Make sure that so many more tuples can be stored."""
         needed, start = sum(self.stored) + tuples, len(self.slots.row)
         if needed > start:
-            more = _loops.empty_slots(max(needed, 2 * start, 256) - start)
-            self.slots = _loops.Slots(*map(np.concatenate, zip(self.slots, more, strict=True)))
+            more = layout.empty_slots(max(needed, 2 * start, 256) - start)
+            self.slots = layout.Slots(*map(np.concatenate, zip(self.slots, more, strict=True)))
             number = len(more.row)
-            self.slots.free[: self.book[_loops.FREE] + number] = np.concatenate(
-                [np.arange(start + number - 1, start - 1, -1), self.slots.free[: self.book[_loops.FREE]]]
+            self.slots.free[: self.book[layout.FREE] + number] = np.concatenate(
+                [np.arange(start + number - 1, start - 1, -1), self.slots.free[: self.book[layout.FREE]]]
             )
-            self.book[[_loops.FREE, _loops.ORDERED]] += number
+            self.book[[layout.FREE, layout.ORDERED]] += number
         self._order_free_slots()
 
     def _order_free_slots(self) -> None:
         """Sort the slots freed of late, so that new tuples lie side by side in memory."""
-        freed = slice(self.book[_loops.ORDERED], self.book[_loops.FREE])
+        freed = slice(self.book[layout.ORDERED], self.book[layout.FREE])
         if freed.stop - freed.start > 1:
             self.slots.free[freed] = np.sort(self.slots.free[freed])[::-1]
-        self.book[_loops.ORDERED] = freed.stop
+        self.book[layout.ORDERED] = freed.stop
 
     def reserve_pids(self, number: int) -> None:
         if number > self.counts.shape[1]:
@@ -174,15 +174,15 @@ class Core:
 
     def relocate(self) -> tuple[int, int, Int64s]:
         """Move the largest memory portion to disk; ties go to the lower side, then bucket. Returns side, bucket, slots."""
-        largest = int(np.argmax(self.sizes(_loops.MEMORY)))
+        largest = int(np.argmax(self.sizes(layout.MEMORY)))
         side, bucket = divmod(largest, self.lists.shape[1])
         number = self.keys.number
-        moved = _loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, number, side, bucket)
+        moved = _disk_loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, number, side, bucket)
         return side, bucket, moved
 
     def left_over(self, bucket: int) -> tuple[Int64s, Int64s]:
         """Rows of both sides that make the bucket's pairs not produced before; `settle` must follow."""
-        left, right = _loops.complete_bucket(
+        left, right = _disk_loops.complete_bucket(
             self.slots,
             self.lists,
             self.keys.records,
@@ -197,15 +197,15 @@ class Core:
 
     def settle(self, bucket: int) -> None:
         """The bucket is complete: free what only waited for that. Nothing of its history is needed any more."""
-        _loops.settle_bucket(self.slots, self.lists, self.keys.records, self.counts, self.book, bucket)
-        self.completed[bucket] = self.joined[bucket] = self.book[_loops.CLOCK]
+        _disk_loops.settle_bucket(self.slots, self.lists, self.keys.records, self.counts, self.book, bucket)
+        self.completed[bucket] = self.joined[bucket] = self.book[layout.CLOCK]
         self.due[bucket], self.arrived[bucket] = 0, FOREVER
         self.probes.pop((0, bucket), None)
         self.probes.pop((1, bucket), None)
 
     def probe_away(self, side: int, bucket: int) -> tuple[Int64s, Int64s]:
         """Let the disk portion of one side probe the other's memory; returns rows of this side and of the other."""
-        mine, theirs, newest = _loops.probe_away(
+        mine, theirs, newest = _disk_loops.probe_away(
             self.slots,
             self.lists,
             self.keys.records,
@@ -216,9 +216,9 @@ class Core:
             self.probes.get((side, bucket), _NO_PROBES),
             self.probes.get((1 - side, bucket), _NO_PROBES),
         )
-        entry = np.array([[newest, self.book[_loops.CLOCK]]], np.int64)
+        entry = np.array([[newest, self.book[layout.CLOCK]]], np.int64)
         self.probes[side, bucket] = np.concatenate([self.probes.get((side, bucket), _NO_PROBES), entry])
-        self.joined[bucket] = self.book[_loops.CLOCK]
+        self.joined[bucket] = self.book[layout.CLOCK]
         return mine, theirs
 
     def expected_yield(self, in_full: bool) -> Any:
@@ -230,8 +230,8 @@ class Core:
         """
         used = self.keys.records.bucket[: self.keys.number][self.keys.is_stored()]
         different = np.bincount(used, minlength=self.lists.shape[1])
-        fresh = _loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
-        memory, away = self.sizes(_loops.MEMORY), self.sizes(_loops.DISK) + self.sizes(_loops.BUFFER)
+        fresh = _disk_loops.fresh_by_bucket(self.slots, self.keys.records, self.joined)
+        memory, away = self.sizes(layout.MEMORY), self.sizes(layout.DISK) + self.sizes(layout.BUFFER)
         partners = memory + away if in_full else memory
         pairs = fresh[:, :, 0] * partners[::-1] + away * fresh[::-1, :, 1]
         return pairs / np.maximum(different, 1)
@@ -246,7 +246,7 @@ class Core:
     def place(self, kids: Int64s, rows: Int64s, ats: Int64s, dts: Int64s, homes: Int64s) -> Int64s:
         """Put tuples back, in the order in which they came to their places; returns their slots."""
         self.reserve(len(kids))
-        order = np.lexsort((ats, np.where(homes < _loops.DISK, ats, dts)))
+        order = np.lexsort((ats, np.where(homes < layout.DISK, ats, dts)))
         placed, slots = np.empty(len(kids), np.int64), np.empty(len(kids), np.int64)
         arrays = (kids[order], rows[order], ats[order], dts[order], homes[order], placed)
         _loops.place_tuples(self.slots, self.lists, self.keys.records, self.book, *arrays)
@@ -256,7 +256,7 @@ class Core:
     def snapshot(self) -> dict[str, Any]:
         """The small part of the state; tuples are with their rows."""
         return {
-            "clock": int(self.book[_loops.CLOCK]),
+            "clock": int(self.book[layout.CLOCK]),
             "counters": self.counters,
             "arrived": _sparse(self.arrived, FOREVER),
             "completed": _sparse(self.completed, -1),
@@ -267,8 +267,8 @@ class Core:
 
     def restore(self, meta: Mapping[str, Any]) -> None:
         """Take over clock, counters and times; tuples are placed afterwards."""
-        self.book[_loops.CLOCK] = meta["clock"]
-        self.book[_loops.FIRST_COUNTER :] = [meta["counters"][name] for name in _loops.COUNTERS]
+        self.book[layout.CLOCK] = meta["clock"]
+        self.book[layout.FIRST_COUNTER :] = [meta["counters"][name] for name in layout.COUNTERS]
         for name in ("arrived", "completed", "joined", "due"):
             array = getattr(self, name)
             for bucket, value in meta[name]:

@@ -16,7 +16,7 @@ from penstock.model.elements import NEVER
 from penstock.model.masks import Mask, value_set
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.components import Components, Host
 from penstock.operators.joins.pjoin.config import AUTO, Access, ForgetClosed, PJoinConfig
 from penstock.operators.joins.pjoin.core import NO_HISTORY, Core
@@ -160,7 +160,7 @@ class Engine:
                 self.host.emit(left, right)
             self._watch_memory()
             if len(history):
-                history[start - 1] = self.core.book[_loops.STORED0 :]
+                history[start - 1] = self.core.book[layout.STORED0 :]
         return placed
 
     def _watch_memory(self) -> None:
@@ -189,7 +189,7 @@ class Engine:
             return
         fresh = self.knowledge.close(side, mark)
         if fresh is None:
-            self.core.add(_loops.ANNOUNCED)
+            self.core.add(layout.ANNOUNCED)
             return
         self.pending[side].add_whole(self.core, mark, self._sequence)
         self._note(side, fresh, 1)
@@ -198,7 +198,7 @@ class Engine:
     def announce_keys(self, side: int, kids: Int64s, mark: Punctuation | None = None) -> None:
         """Constants of one side arrive, given by key numbers, each once; `mark` is the punctuation if there is one."""
         fresh = self.knowledge.close_keys(side, kids, mark)
-        self.core.add(_loops.ANNOUNCED, len(kids) - len(fresh))
+        self.core.add(layout.ANNOUNCED, len(kids) - len(fresh))
         if len(fresh):
             self.pending[side].add_keys(self.core, fresh, self._sequence)
             self._note(side, fresh, len(fresh))
@@ -207,7 +207,7 @@ class Engine:
     def _announce_rest(self, side: int, mark: Punctuation) -> None:
         """One that may not purge: it announces nothing, or speaks of other columns too and is kept for propagation only."""
         if not self.knowledge.note_rest(side, mark):
-            self.core.add(_loops.ANNOUNCED)
+            self.core.add(layout.ANNOUNCED)
             return
         self.pending[side].add_whole(self.core, mark, self._sequence)
         self._arrived(1, False)
@@ -230,7 +230,7 @@ class Engine:
     def _arrived(self, number: int, is_paired: bool) -> None:
         self._sequence += number
         self._since_propagation += number
-        self.core.add(_loops.ANNOUNCED, number)
+        self.core.add(layout.ANNOUNCED, number)
         self.fire(Event.NEW_PUNCTUATION)
         if self._since_purge >= self.purge_threshold:
             self.fire(Event.PURGE_THRESHOLD_REACHED)
@@ -336,11 +336,11 @@ class Engine:
                 self.components.purge(side, self._dirty[side])
             self._dirty[side], self._unused[side] = [], 0
         self._since_purge = 0
-        self.core.add(_loops.PURGES)
+        self.core.add(layout.PURGES)
         if self.config.purge_threshold == AUTO:
             book = self.core.book
-            work, freed = int(book[_loops.PROBED] + book[_loops.SCANNED]), int(book[_loops.PURGED] + book[_loops.BUFFERED])
-            self.tuner.after_purge(self.tuples_in, int(book[_loops.ANNOUNCED]), work, freed, sum(self.core.stored))
+            work, freed = int(book[layout.PROBED] + book[layout.SCANNED]), int(book[layout.PURGED] + book[layout.BUFFERED])
+            self.tuner.after_purge(self.tuples_in, int(book[layout.ANNOUNCED]), work, freed, sum(self.core.stored))
 
     def _propagate(self, is_paired: bool) -> None:
         self.components.propagate(is_paired)

@@ -13,7 +13,7 @@ from penstock.model.declarations import RowPolicy
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.engine import Engine
 from penstock.operators.joins.pjoin.trace import IDLE, PUNCTUATION, REQUEST, TUPLE, Items, Trace
@@ -72,7 +72,7 @@ class ItemRun:
         self._pairs: list[tuple[Int64s, Int64s, int]] = []
         self._sources: list[int] = []
         self._announced: list[tuple[int, int, int, int]] = []
-        self._last = np.zeros((1, _loops.BOOK_FIELDS - _loops.STORED0), np.int64)
+        self._last = np.zeros((1, layout.BOOK_FIELDS - layout.STORED0), np.int64)
         self._now = 0
         self._refused = {"violations": 0, "trusted": 0}
 
@@ -82,7 +82,7 @@ class ItemRun:
         self._pairs.append((left, right, self.item))
 
     def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> Sequence[Punctuation]:
-        results = int(self.engine.core.book[_loops.RESULTS])
+        results = int(self.engine.core.book[layout.RESULTS])
         self._announced += [(self._sources[seq], self.item, self._now, results) for seq in seqs.tolist()]
         return ()
 
@@ -103,7 +103,7 @@ class ItemRun:
     def feed(self, items: Items) -> None:
         """Process more items."""
         start = sum(map(len, self._ts))
-        history = np.zeros((len(items), _loops.BOOK_FIELDS - _loops.STORED0), np.int64)
+        history = np.zeros((len(items), layout.BOOK_FIELDS - layout.STORED0), np.int64)
         self._ts.append(items.ts)
         self._history.append(history)
         kids = self.engine.intern([pa.array(items.key)])
@@ -119,7 +119,7 @@ class ItemRun:
                 else:
                     self._mark(items, first, kids)
                 self.engine.advance(self._now)
-                history[stop - 1] = self.engine.core.book[_loops.STORED0 :]
+                history[stop - 1] = self.engine.core.book[layout.STORED0 :]
                 first = stop
         self.item = start + len(items)
         self._last = history[-1:] if len(items) else self._last
@@ -181,7 +181,7 @@ class ItemRun:
         history = np.concatenate([np.zeros_like(self._last), *self._history])
         at = np.searchsorted(ts, samples, side="right") if samples is not None else np.arange(1, len(ts) + 1)
         sampled = history[at]
-        counters = {name: sampled[:, 3 + place] for place, name in enumerate(_loops.COUNTERS)}
+        counters = {name: sampled[:, 3 + place] for place, name in enumerate(layout.COUNTERS)}
         counters["memory_rows"] = sampled[:, 2]
         totals = self.engine.core.counters | self._refused | {"tuples": self.engine.tuples_in}
         knowledge = self.engine.knowledge

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.hashing import hash_columns
+from penstock.columnar.hashing import fixed_words, hash_columns
 from penstock.columnar.matching import equal_keys, is_one_to_one
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask, comparable
 from penstock.model.patterns import Pattern
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import _loops, layout
 
 #: Keys nobody needs are looked for after a doubling and so many more.
 _SPARE = 4096
@@ -54,7 +54,7 @@ class KeyTable:
         self.buckets = buckets
         self.number = 0
         self._settled_number = 0
-        self.records = _loops.empty_keys(1024)
+        self.records = layout.empty_keys(1024)
         self._codes: Int64s = np.empty(1024, np.int64)
         self._table: Int64s = np.full(4096, -1, np.int64)
         self._chunks: list[list[pa.Array]] = [[] for _ in self.kinds]
@@ -80,10 +80,13 @@ class KeyTable:
         start = self.number
         self.number = _loops.intern(codes, self._table, self._codes, start, kids, first)
         if self.number > start:
-            _loops.fresh_keys(self.records, self._codes, start, self.number, self.buckets)
             chosen = pa.array(first[: self.number - start])
-            for chunks, column in zip(self._chunks, columns, strict=True):
-                chunks.append(column.take(chosen))
+            fresh = [column.take(chosen) for column in columns]
+            for chunks, column in zip(self._chunks, fresh, strict=True):
+                chunks.append(column)
+            words = fixed_words(fresh[0]) if self._is_exact else self._codes[start : self.number].view(np.uint64)
+            assert words is not None
+            _loops.fresh_keys(self.records, words, start, self.buckets)
         return kids
 
     def _part_collisions(self, codes: Int64s, kids: Int64s, columns: Sequence[pa.Array]) -> None:
@@ -128,8 +131,8 @@ class KeyTable:
         needed = self.number + rows
         if needed > len(self._codes):
             size = max(needed, 2 * len(self._codes))
-            more = _loops.empty_keys(size - len(self._codes))
-            self.records = _loops.Keys(*(np.concatenate(both, axis=-1) for both in zip(self.records, more, strict=True)))
+            more = layout.empty_keys(size - len(self._codes))
+            self.records = layout.Keys(*(np.concatenate(both, axis=-1) for both in zip(self.records, more, strict=True)))
             self._codes = np.concatenate([self._codes, np.empty(size - len(self._codes), np.int64)])
         if 2 * needed > len(self._table):
             self._table = np.full(1 << (2 * needed).bit_length(), -1, np.int64)

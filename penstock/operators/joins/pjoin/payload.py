@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.masks import Mask
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import _loops, layout
 from penstock.operators.joins.pjoin.core import Core
 from penstock.operators.joins.pjoin.spill import SpillStore
 
@@ -154,7 +154,7 @@ class Payload:
         for side in (0, 1):
             held = [piece for piece in self._pieces[side] if not piece.is_on_disk]
             rows = sum(piece.num_rows for piece in held)
-            stored = int(self.core.sizes(_loops.MEMORY)[side].sum() + self.core.sizes(_loops.BUFFER)[side].sum())
+            stored = int(self.core.sizes(layout.MEMORY)[side].sum() + self.core.sizes(layout.BUFFER)[side].sum())
             if rows > 2 * stored:
                 for piece in held:
                     live = self.is_live(piece)
@@ -257,7 +257,7 @@ class Payload:
             width = rows.num_columns - (2 if is_chunk else 1)
             batch, ats = Batch.restored(rows.select(rows.schema.names[:width])), int64s(rows.column(_ATS))
             piece = Piece(name, side, start, np.full(len(ats), -1, np.int64), None if is_chunk else batch, ats, bucket)
-            yield piece, batch, int64s(rows.column(_DTS)) if is_chunk else np.full(len(ats), _loops.NEVER_LEFT)
+            yield piece, batch, int64s(rows.column(_DTS)) if is_chunk else np.full(len(ats), layout.NEVER_LEFT)
 
     def put_back(self, piece: Piece, slots: Int64s) -> None:
         """A restored piece, now that its tuples have slots."""

@@ -11,7 +11,7 @@ from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
 from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import _disk_loops, layout
 from penstock.operators.joins.pjoin.core import Core
 
 #: Which of some rows match a punctuation that speaks of other columns than the key.
@@ -103,25 +103,25 @@ class Pending:
             elif self._is_on_keys(whole.mark):
                 matched = np.flatnonzero(core.keys.matching(self.patterns(whole.mark)))
                 if scans:  # every tuple without punctuation is tested once, however many keys match
-                    core.add(_loops.INDEX_TESTS, int(core.book[_loops.NULLS + self.side]))
+                    core.add(layout.INDEX_TESTS, int(core.book[layout.NULLS + self.side]))
                 self._charge(core, matched, np.full(len(matched), whole.pid), False, not scans)
             else:
                 self._charge_rows(core, whole, match_rows)
         self.built = max([self.built, *self._seqs[-1:].tolist(), *(whole.seq for whole in self._whole[-1:])])
 
     def _charge(self, core: Core, kids: Int64s, pids: Int64s, scans: bool, counts: bool = True) -> None:
-        tests = core.book[_loops.INDEX_TESTS]
-        _loops.index_keys(core.slots, core.keys.records, core.counts, core.book, self.side, kids, pids, scans)
+        tests = core.book[layout.INDEX_TESTS]
+        _disk_loops.index_keys(core.slots, core.keys.records, core.counts, core.book, self.side, kids, pids, scans)
         if not counts:
-            core.book[_loops.INDEX_TESTS] = tests
+            core.book[layout.INDEX_TESTS] = tests
 
     def _charge_rows(self, core: Core, whole: Whole, match_rows: MatchRows) -> None:
-        slots = _loops.unindexed_slots(core.slots, self.side)
-        core.add(_loops.INDEX_TESTS, len(slots))
+        slots = _disk_loops.unindexed_slots(core.slots, self.side)
+        core.add(layout.INDEX_TESTS, len(slots))
         slots = slots[core.keys.matching(self.patterns(whole.mark))[core.slots.kid[slots]]]
         if len(slots):
             chosen = slots[match_rows(self.side, whole.mark, core.slots.row[slots])]
-            _loops.index_slots(core.slots, core.counts, core.book, self.side, chosen, whole.pid)
+            _disk_loops.index_slots(core.slots, core.counts, core.book, self.side, chosen, whole.pid)
 
     def _new(self) -> Iterator[tuple[Int64s, Int64s, Whole | None]]:
         """What is not indexed, in order of arrival; constants between two whole ones together."""
@@ -209,11 +209,11 @@ class Pending:
     def rebuild(self, core: Core, match_rows: MatchRows) -> None:
         """Charge every tuple again to the first indexed punctuation that matches it: pids are derived, not stored."""
         built, self.built = self.built, -1
-        tests = core.book[_loops.INDEX_TESTS]
+        tests = core.book[layout.INDEX_TESTS]
         hidden = (self._kids, self._seqs, self._pids, self._whole)
         indexed = self._seqs <= built
         self._kids, self._seqs, self._pids = self._kids[indexed], self._seqs[indexed], self._pids[indexed]
         self._whole = [whole for whole in self._whole if whole.seq <= built]
         self.build(core, match_rows, scans=False)
         self._kids, self._seqs, self._pids, self._whole = hidden
-        self.built, core.book[_loops.INDEX_TESTS] = built, tests
+        self.built, core.book[layout.INDEX_TESTS] = built, tests

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.masks import Mask
-from penstock.operators.joins.pjoin import _loops
+from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.engine import Engine
 from penstock.operators.joins.pjoin.payload import Payload, Piece
 
@@ -71,7 +71,7 @@ class Saving:
 
     def _buffer(self) -> pa.RecordBatch:
         slots = self.engine.core.slots
-        chosen = np.flatnonzero(slots.home >= _loops.BUFFER)
+        chosen = np.flatnonzero(slots.home >= layout.BUFFER)
         chosen = chosen[np.argsort(slots.row[chosen])]
         return pa.RecordBatch.from_arrays([pa.array(slots.row[chosen]), pa.array(slots.dts[chosen])], schema=_BUFFER)
 
@@ -125,7 +125,7 @@ class Saving:
         chosen = np.flatnonzero(live)
         rows = pa.array(chosen)
         kids = self.engine.intern([batch.column(name).take(rows) for name in self.engine.keys[piece.side]])
-        home = (_loops.DISK if piece.is_on_disk else _loops.MEMORY) + piece.side
+        home = (layout.DISK if piece.is_on_disk else layout.MEMORY) + piece.side
         return kids, piece.start + chosen, piece.ats[chosen], dts[chosen], np.full(len(chosen), home)
 
     def _buffered(self, buffer: pa.RecordBatch | None, rows: Int64s, dts: Int64s, homes: Int64s) -> None:
@@ -136,7 +136,7 @@ class Saving:
         place = np.searchsorted(wanted, rows)
         found = (place < len(wanted)) & (wanted[np.minimum(place, len(wanted) - 1)] == rows)
         dts[found] = left[place[found]]
-        homes[found] = _loops.BUFFER + (homes[found] & 1)
+        homes[found] = layout.BUFFER + (homes[found] & 1)
 
     def _constants(self, pending: pa.RecordBatch | None) -> tuple[Int64s, Int64s]:
         if pending is None:

@@ -1,0 +1,117 @@
+"""Layout of the arrays that the compiled loops of PJoin and XJoin work on.
+
+A stored tuple is an entry of `Slots`. It is in exactly one *home* (portion and side) of its bucket, and in one chain of its
+key (memory, or away: disk and purge buffer), the last arrived first. `Keys` has one entry per distinct key, `book` the clock
+and the counters.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: DTS of a tuple in memory.
+NEVER_LEFT = np.int64(2**63 - 1)
+
+
+class Slots(NamedTuple):
+    """Stored tuples, one array per field: a probe touches few of them, and they stay in cache."""
+
+    row: Any
+    ats: Any
+    #: Only for tuples that have left memory.
+    dts: Any
+    kid: Any
+    #: The punctuation a tuple is charged to, -1 for none; -1 in free slots too.
+    pid: Any
+    home: Any
+    #: Chain of the key.
+    knext: Any
+    kprev: Any
+    #: List of the bucket.
+    next: Any
+    prev: Any
+    #: Stack of free slots.
+    free: Any
+
+
+class Keys(NamedTuple):
+    """Distinct keys: bucket, who has closed them, heads of the chains, pending punctuations, marks."""
+
+    bucket: Any
+    #: By side.
+    closed: Any
+    #: In memory of side 0 and 1, away of side 0 and 1.
+    chain: Any
+    pending: Any
+    #: Closed in the output.
+    out: Any
+    #: Seen by a scan.
+    marked: Any
+
+
+def empty_slots(number: int) -> Slots:
+    wide = (np.full(number, -1, np.int64), np.zeros(number, np.int64), np.full(number, NEVER_LEFT, np.int64))
+    kinds = (np.int32, np.int32, np.int8, np.int32, np.int32, np.int32, np.int32, np.int32)
+    return Slots(*wide, *(np.full(number, -1, kind) for kind in kinds))
+
+
+def empty_keys(number: int) -> Keys:
+    return Keys(
+        np.zeros(number, np.int32),
+        np.zeros((2, number), np.int8),
+        np.full((2 * AWAY, number), -1, np.int32),
+        np.zeros(number, np.int32),
+        np.zeros(number, np.int8),
+        np.zeros(number, np.int8),
+    )
+
+
+#: Homes: portion plus side.
+MEMORY, DISK, BUFFER = 0, 2, 4
+HOMES = 6
+FREE_SLOT = -1
+#: Last index of `lists[home, bucket]`.
+HEAD, TAIL, SIZE = range(3)
+#: Chains of tuples that are away come after those in memory.
+AWAY = 2
+#: Places of `book`.
+CLOCK, FREE, NULLS, LINKED, ORDERED = 0, 1, 2, 4, 5
+STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 6, 7, 8, 9
+(
+    RESULTS,
+    PROBED,
+    SCANNED,
+    PURGED,
+    ON_THE_FLY,
+    INSERTED,
+    BUFFERED,
+    SPILLED,
+    REREAD,
+    DISK_JOINS,
+    INDEX_TESTS,
+    PURGES,
+    PROPAGATED,
+    SUPPRESSED,
+    ANNOUNCED,
+) = range(FIRST_COUNTER, FIRST_COUNTER + 15)
+BOOK_FIELDS = FIRST_COUNTER + 15
+#: Names of the counters, in the order of their places.
+COUNTERS = (
+    "results",
+    "probe_comparisons",
+    "purge_scanned",
+    "purged",
+    "purged_on_the_fly",
+    "inserts",
+    "buffered",
+    "tuples_spilled",
+    "tuples_reread",
+    "disk_joins",
+    "index_tests",
+    "purges",
+    "propagated",
+    "suppressed",
+    "punctuations_in",
+)
