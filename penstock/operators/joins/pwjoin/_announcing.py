@@ -60,12 +60,12 @@ def announce_inode(m: Any, inode: Any, stream: Any, item: Any) -> None:
             # Tuples of other streams only: the list to wait for does not exist (ER-9).
             propagate(m, inode, stream, item)
             return
-        _wait(m, inode, stream)
+        wait_for_expiry(m, inode, stream)
     _purge_last_open(m, inode, mask)
 
 
 @compiled
-def _wait(m: Any, inode: Any, stream: Any) -> None:
+def wait_for_expiry(m: Any, inode: Any, stream: Any) -> None:
     """Schedule the key; a stream that lets it leave sooner brings its time forward (ER-14)."""
     schedule(m, stream, inode)
     last, length = m.lists[inode, stream, lay.LAST], m.streams[stream, lay.WINDOW]

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.model.elements import FOREVER, NEVER
 from penstock.operators.joins.pwjoin import layout as lay
-from penstock.operators.joins.pwjoin._compiled import compiled
+from penstock.operators.joins.pwjoin._compiled import compiled, entry
 from penstock.operators.joins.pwjoin.trace import GREATEST_KEY, LEAST_KEY, Fate, Kind
 
 _TUPLE, _HEARTBEAT, _NULL, _LATE = int(Kind.TUPLE), int(Kind.HEARTBEAT), int(Kind.NULL_KEY), int(Fate.LATE)
@@ -44,6 +44,12 @@ def count_row(m: Any, stream: Any, number: Any) -> None:
     m.streams[stream, lay.ARRIVED] = max(m.streams[stream, lay.ARRIVED], number)
     if m.streams[stream, lay.BY_ROWS] and m.streams[stream, lay.WINDOW] != lay.INFINITE and m.streams[stream, lay.LIMIT] != FOREVER:
         m.streams[stream, lay.LIMIT] = m.streams[stream, lay.ARRIVED] - m.streams[stream, lay.WINDOW] + 1
+
+
+@entry
+def count_rows(m: Any, stream: Any, number: Any) -> None:
+    """`count_row` for the host."""
+    count_row(m, stream, number)
 
 
 @compiled

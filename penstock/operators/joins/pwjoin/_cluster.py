@@ -23,7 +23,7 @@ from penstock.operators.joins.pwjoin._arriving import (
 from penstock.operators.joins.pwjoin._clock import count_ranks, end_stream, is_late, tick
 from penstock.operators.joins.pwjoin._compiled import compiled, entry
 from penstock.operators.joins.pwjoin._index import look_up, new_inode
-from penstock.operators.joins.pwjoin._known import recall, settle_when_many
+from penstock.operators.joins.pwjoin._known import note_change, recall, settle_when_many
 from penstock.operators.joins.pwjoin._leaving import advance, expire, fire, leave_unasked, release_ranges
 from penstock.operators.joins.pwjoin._nodes import gather, insert
 from penstock.operators.joins.pwjoin._output import BEGIN, END, combinations, emit_results, has_room
@@ -69,6 +69,8 @@ def _keep(m: Any, inode: Any, stream: Any, key: Any, ts: Any, row: Any, mask: An
         return _EXPIRED
     if inode == lay.NONE:
         inode = new_inode(m, 0, key, mask, status)
+        if mask:
+            note_change(m, key)
     insert(m, inode, stream, stream, ts, at, row)
     return _STORED
 

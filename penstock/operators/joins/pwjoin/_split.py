@@ -67,7 +67,7 @@ def _advance(m: Any, item: Any) -> None:
 
 
 @compiled
-def _close_ring(m: Any, inode: Any, stream: Any) -> None:
+def close_ring(m: Any, inode: Any, stream: Any) -> None:
     """Point from the tuple that expires last to the I-Node."""
     m.counts[lay.N_SCHEDULE] += 1
     node, last = m.lists[inode, stream, lay.HEAD], lay.NONE
@@ -100,7 +100,7 @@ def _announce(m: Any, stream: Any, key: Any, item: Any, is_new: Any) -> Any:
         m.inodes[mine, lay.MASK] = 1 << stream
         note_change(m, key)
         if m.numbers[lay.EARLY]:
-            _close_ring(m, mine, stream)
+            close_ring(m, mine, stream)
         return _USED
     if mine != lay.NONE:
         retire(m, mine, lay.PROPAGATED)

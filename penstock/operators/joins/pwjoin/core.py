@@ -9,11 +9,14 @@ import numpy as np
 
 from penstock.errors import LateRows, PunctuationViolated
 from penstock.model.batch import Int64s
+from penstock.model.masks import Mask
 from penstock.operators.joins.pwjoin import layout as lay
+from penstock.operators.joins.pwjoin._clock import count_rows
 from penstock.operators.joins.pwjoin._cluster import run_cluster
 from penstock.operators.joins.pwjoin._compiled import FIELDS, Reference
 from penstock.operators.joins.pwjoin._index import rehash
 from penstock.operators.joins.pwjoin._nodes import live_rows
+from penstock.operators.joins.pwjoin._reloading import reload_indexed, reload_table, reschedule, seed
 from penstock.operators.joins.pwjoin._split import run_split
 from penstock.operators.joins.pwjoin._tables import run_tables
 from penstock.operators.joins.pwjoin.config import JoinConfig
@@ -23,6 +26,8 @@ from penstock.operators.joins.pwjoin.trace import LEVELS, TOTALS, Fate, Int8s, I
 
 #: Items a compiled loop handles at once: room for the worst case is made before.
 CHUNK = 1 << 13
+#: Results that wait for `flush`.
+FLUSH_ROWS = 1 << 20
 _LOOPS: Mapping[str, Callable[..., int]] = {"cluster": run_cluster, "split": run_split, "tables": run_tables}
 _NO_RANKS = np.empty((0, 1), np.int64)
 
@@ -57,13 +62,24 @@ class JoinCore:
 
     # -- items --------------------------------------------------------------------------------------------------------
 
-    def process(self, items: Items, rows: Int64s, fates: Int8s, start: int, stop: int, ranks: Int64s = _NO_RANKS) -> None:
+    def process(
+        self,
+        items: Items,
+        rows: Int64s,
+        fates: Int8s,
+        start: int,
+        stop: int,
+        ranks: Int64s = _NO_RANKS,
+        flush: Callable[[], None] | None = None,
+    ) -> None:
         """Process some of the items; `rows` names their tuples in the results.
 
         Parameters
         ----------
         ranks
             For windows of rows that somebody else has numbered: how many tuples of each stream came before each item.
+        flush
+            Called when many results wait: it takes them, so that one batch cannot exhaust memory.
         """
         kinds = items.kinds.astype(np.int64)
         arrays = (kinds, items.streams, items.ts, items.keys, items.highs, rows, ranks, fates)
@@ -71,6 +87,8 @@ class JoinCore:
         for first, last, is_range in self._pieces(items, start, stop):
             at = first
             while at < last:
+                if flush is not None and numbers[lay.NEEDED] > FLUSH_ROWS and numbers[lay.FOUND]:
+                    flush()
                 self._make_room(last - at)
                 if is_range:
                     settle(self.memory)
@@ -168,16 +186,80 @@ class JoinCore:
         self._set_if_new(buckets=np.full((m.buckets.shape[0], buckets, 2), lay.NONE, np.int64))
         rehash(self._reference)
 
+    # -- restoring and asking --------------------------------------------------------------------------------------------
+
+    def put_spans(self, spans: Int64s) -> None:
+        """Know this of keys without tuples, and nothing else."""
+        room = len(spans) + 8
+        self._set_if_new(spans=grown(self.memory.spans, room), spare_spans=grown(self.memory.spare_spans, room))
+        self.memory.spans[: len(spans)] = spans
+        self.memory.numbers[lay.SPANS] = len(spans)
+
+    def put_ranges(self, ranges: Int64s) -> None:
+        """Let range punctuations (stream, low, high) wait; `reschedule` finds out what holds them back."""
+        self._set_if_new(ranges=grown(self.memory.ranges, len(ranges) + 1))
+        self.memory.ranges[: len(ranges), : lay.P_LIVE] = ranges
+        self.memory.ranges[: len(ranges), lay.P_LIVE] = 0
+        self.memory.numbers[lay.RANGES] = len(ranges)
+        # From now on new I-Nodes are noted, so that a range finds its keys.
+        self.memory.numbers[lay.ORDERED] = len(ranges) > 0
+
+    def seed(self, keys: Int64s, masks: Int64s, statuses: Int64s) -> None:
+        """Know what was announced of keys that nobody has asked for yet."""
+        if len(keys):
+            self._make_room(len(keys))
+            seed(self._reference, keys, masks, statuses)
+
+    def reload(self, stream: int, keys: Int64s, ts: Int64s, ats: Int64s, rows: Int64s, known: tuple[Int64s, Int64s]) -> None:
+        """Store tuples without joining them; `known` are masks and statuses of their keys."""
+        self._make_room(len(keys))
+        if self.config.state == "tables":
+            reload_table(self._reference, stream, keys, ts, ats, rows)
+        else:
+            reload_indexed(self._reference, self.config.state == "split", stream, keys, ts, ats, rows, *known)
+
+    def reschedule(self) -> None:
+        """After all tuples are back: announced keys wait for theirs."""
+        if self.config.state != "tables":
+            reschedule(self._reference, self.config.state == "split")
+
+    def count_rows(self, stream: int, number: int) -> None:
+        """A stream has had so many rows, as somebody else has counted; they leave their window with the next item."""
+        count_rows(self._reference, stream, number)
+
+    def knows(self, keys: Int64s) -> Mask:
+        """Which keys have tuples, or are remembered."""
+        self.settle()
+        memory = self.memory
+        spans = memory.spans[: memory.numbers[lay.SPANS]]
+        inodes = memory.inodes[: memory.numbers[lay.INODES_USED]]
+        used: Mask = np.isin(keys, inodes[inodes[:, lay.STATUS] != lay.FREE, lay.KEY])
+        if len(spans):
+            places = np.minimum(np.searchsorted(spans[:, lay.S_HIGH], keys), len(spans) - 1)
+            used |= (spans[places, lay.S_LOW] <= keys) & (keys <= spans[places, lay.S_HIGH])
+        return used
+
     # -- output and levels --------------------------------------------------------------------------------------------
 
     def take_output(self) -> Output:
         """Hand over results and punctuations, and forget them."""
-        m, numbers = self.memory, self.memory.numbers
-        found = m.found[: numbers[lay.FOUND]].copy()
-        marks = m.marks[: numbers[lay.MARKS]].copy()
-        numbers[lay.FOUND] = numbers[lay.MARKS] = numbers[lay.NEEDED] = 0
+        results, items = self.take_results()
+        numbers = self.memory.numbers
+        marks = self.memory.marks[: numbers[lay.MARKS]].copy()
+        numbers[lay.MARKS] = 0
         columns = (lay.M_LOW, lay.M_HIGH, lay.M_TS, lay.M_STREAM, lay.M_ITEM)
-        return Output(found[:, :-1], found[:, -1], Marks(*(marks[:, column] for column in columns)))
+        return Output(results, items, Marks(*(marks[:, column] for column in columns)))
+
+    def take_results(self) -> tuple[Int64s, Int64s]:
+        """Hand over the results so far: a row of tuples each, and the items that completed them."""
+        numbers = self.memory.numbers
+        found = self.memory.found[: numbers[lay.FOUND]].copy()
+        numbers[lay.FOUND] = numbers[lay.NEEDED] = 0
+        return found[:, :-1], found[:, -1]
+
+    def arrived(self) -> Int64s:
+        """How many rows each stream has had."""
+        return self.memory.streams[:, lay.ARRIVED].copy()
 
     def stored(self) -> Int64s:
         """Stored tuples of each stream."""

@@ -21,17 +21,17 @@ def settle(memory: Memory) -> None:
     if not len(recent) and numbers[lay.SPANS] <= numbers[lay.MOST_MARKERS]:
         return
     points = recent[np.argsort(recent[:, lay.R_KEY])]
-    pieces = _without(memory.spans[: numbers[lay.SPANS]], points[:, lay.R_KEY])
+    pieces = without(memory.spans[: numbers[lay.SPANS]], points[:, lay.R_KEY])
     kept = points[points[:, lay.R_MASK] != lay.MISSING]
     single = kept[:, [lay.R_KEY, lay.R_KEY, lay.R_MASK, lay.R_STATUS, lay.R_BORN]]
-    spans = _coalesced(np.concatenate([pieces, single]))
+    spans = coalesced(np.concatenate([pieces, single]))
     spans = _youngest(memory, spans)
     memory.spans[: len(spans)] = spans
     numbers[lay.SPANS], numbers[lay.RECENT] = len(spans), 0
     memory.recent[:] = 0
 
 
-def _without(spans: Int64s, points: Int64s) -> Int64s:
+def without(spans: Int64s, points: Int64s) -> Int64s:
     """The intervals without some keys, which ascend: each key inside an interval cuts it in two."""
     first = np.searchsorted(points, spans[:, lay.S_LOW])
     last = np.searchsorted(points, spans[:, lay.S_HIGH], side="right")
@@ -50,7 +50,7 @@ def _without(spans: Int64s, points: Int64s) -> Int64s:
     return pieces[~gone]
 
 
-def _coalesced(spans: Int64s) -> Int64s:
+def coalesced(spans: Int64s) -> Int64s:
     """Disjoint intervals in order, neighbours of equal standing as one."""
     if not len(spans):
         return spans
@@ -77,6 +77,7 @@ def _youngest(memory: Memory, spans: Int64s) -> Int64s:
     keep = most - most // 16
     order = np.argsort(-spans[:, lay.S_BORN], kind="stable")[:keep]
     memory.counts[lay.N_EVICTED] += len(spans) - keep
+    memory.numbers[lay.RELOG] = 1
     return spans[np.sort(order)]
 
 
