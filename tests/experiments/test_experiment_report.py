@@ -91,7 +91,6 @@ def test_every_style_is_drawn_with_labels_and_legend(tmp_path: Path) -> None:
         ("steps", True),
         ("bars", False),
         ("markers", False),
-        ("bars", True),
     )
     panels = tuple(
         Panel("purge threshold", f"tuples {at}", _three_series(at), style, ("one", "ten", "hundred"), log_y, f"title {at}")

@@ -67,10 +67,14 @@ def columns_of(items: StreamItems) -> Items:
 
 def same_results(left: Trace, right: Trace) -> bool:
     """Whether two runs over the same items, with results kept, gave the same bag."""
-    return np.array_equal(_sorted(left.results), _sorted(right.results))
+    base = 1 + max(int(trace.results.max(initial=0)) for trace in (left, right))
+    return np.array_equal(_sorted(left.results, base), _sorted(right.results, base))
 
 
-def _sorted(results: Int64s) -> Int64s:
+def _sorted(results: Int64s, base: int) -> Int64s:
+    """Results in one order; as single numbers, which are sorted ten times faster, if these are not too large."""
+    if base ** results.shape[1] < 2**63:
+        return np.sort(results @ np.array([base**place for place in range(results.shape[1])], np.int64))
     ordered: Int64s = results[np.lexsort(results.T)]
     return ordered
 
