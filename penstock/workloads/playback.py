@@ -28,6 +28,9 @@ from penstock.workloads.texts import (
 #: Rows per record batch: large enough that fixed costs vanish, small enough that a few fit into a processor's cache.
 CHUNK_ROWS = 65_536
 
+#: Enough for a share of rows per tick that is exact to four digits.
+_MANY_TICKS = 10_000_000
+
 _FRACTIONS = ("late_fraction", "duplicate_fraction", "null_fraction", "bad_fraction")
 _PACE = ("partitions", "total", "rows_per_batch", "max_rows_per_batch")
 _STYLE = ("rate", "arrivals", "schedule", "seed", "start", "marks", "positions", "disorder", "late_by", *_FRACTIONS)
@@ -101,6 +104,11 @@ class Playback:
     @property
     def schema(self) -> Schema:
         return self.workload.schema(self.stream, self.options)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows of this stream per second on average; the option `rate` counts ticks of the workload's clock."""
+        return self.options.rate * self.rows_at(_MANY_TICKS) / _MANY_TICKS
 
     @property
     def end(self) -> int | None:

@@ -13,13 +13,16 @@ Streams. VLDB 2006. [tucker2003] for the rules of single operators.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 
+from penstock.errors import UserError
 from penstock.expressions.nodes import Column
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select, Union
+from penstock.workloads.playback import Playback
 
 
 class SchemeKind(StrEnum):
@@ -128,10 +131,15 @@ def _embedded(stream: StreamDeclaration, names: dict[str, str]) -> list[Scheme]:
 
 
 def declared_rate(stream: StreamDeclaration) -> float | None:
-    """Rows per second by the source's option `rate`."""
-    given = {name.lower(): text for name, text in stream.source.options.items()}.get("rate", "")
+    """Rows per second by the source's option `rate`; a feed knows how many of its workload's rows are in this stream."""
+    options = {name.lower(): text for name, text in stream.source.options.items()}
+    if "rate" not in options or not stream.has_clock_time:
+        return None
+    if stream.source.format == "feed":
+        with suppress(UserError):  # whoever opens the source will say what is wrong with it
+            return Playback.from_text(options).rows_per_second
     try:
-        return float(given) if stream.has_clock_time else None
+        return float(options["rate"])
     except ValueError:
         return None
 
