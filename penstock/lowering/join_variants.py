@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -13,39 +13,56 @@ from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin
 from penstock.operators.joins.pjoin.registry import STANDARD
-from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.joins.pwjoin.config import JoinConfig
+from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin
 from penstock.plan.nodes import relational as nodes
 
-_SPILLING: Mapping[JoinVariant, type[PJoin]] = {JoinVariant.PJOIN: PJoin, JoinVariant.XJOIN: XJoin}
+_WITHOUT_WINDOWS: Mapping[JoinVariant, type[PJoin]] = {JoinVariant.PJOIN: PJoin, JoinVariant.XJOIN: XJoin}
+_WITH_WINDOWS: Mapping[JoinVariant, type[PWJoin]] = {
+    JoinVariant.WJOIN: MWJoin, JoinVariant.MWJOIN: MWJoin, JoinVariant.PWJOIN: PWJoin, JoinVariant.MPWJOIN: PWJoin,
+}  # fmt: skip
+#: Windows stand in the query, and in a shard only heartbeats tell the time.
+_GIVEN = ("windows", "clock")
 
 
 def hinted(node: nodes.WindowJoin, hint: JoinHint) -> Callable[[], Operator]:
     """How to make the operator of a hinted join."""
     schemas = tuple(part.schema.arrow for part in node.parts)
     given = (schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
-    if hint.variant in _SPILLING:
-        return partial(_SPILLING[hint.variant], *given, pjoin_config(hint))
-    if hint.options:
-        raise InvalidConfiguration(f"{hint.variant.value} takes no options; found {hint.options[0][0]}", f"hint {hint}")
-    return partial(WindowJoin, *given)
+    if hint.variant in _WITHOUT_WINDOWS:
+        return partial(_WITHOUT_WINDOWS[hint.variant], *given, pjoin_config(hint))
+    return partial(_WITH_WINDOWS[hint.variant], *given, window_config(hint, node.windows))
 
 
 def pjoin_config(hint: JoinHint) -> PJoinConfig:
-    """The configuration that a hint's options describe.
+    """The configuration that the options of PJOIN or XJOIN describe.
 
     Examples
     --------
     >>> pjoin_config(JoinHint(JoinVariant.PJOIN, (("purge_threshold", 100), ("purge_access", "scan")))).purge_threshold
     100
     """
-    known = [field.name for field in fields(PJoinConfig)]
-    changes: dict[str, Any] = dict(hint.options)
-    for name in changes:
-        if name not in known:
-            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, known)}", f"hint {hint}")
+    changes = _options(hint, [field.name for field in fields(PJoinConfig)])
     if "registry" in changes:
-        name = str(changes["registry"])
-        if name not in STANDARD:
-            raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", f"hint {hint}")
-        changes["registry"] = STANDARD[name]
+        changes["registry"] = _standard(str(changes["registry"]), hint)
     return PJoinConfig(**changes) if hint.variant is JoinVariant.PJOIN else PJoinConfig.xjoin(**changes)
+
+
+def window_config(hint: JoinHint, windows: tuple[Any, ...]) -> JoinConfig:
+    """The configuration that the options of the other hints describe."""
+    known = [field.name for field in fields(JoinConfig) if field.name not in _GIVEN]
+    return JoinConfig(windows, clock="frontier", **_options(hint, known))
+
+
+def _options(hint: JoinHint, known: Iterable[str]) -> dict[str, Any]:
+    names = list(known)
+    for name, _ in hint.options:
+        if name not in names:
+            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, names)}", f"hint {hint}")
+    return dict(hint.options)
+
+
+def _standard(name: str, hint: JoinHint) -> Any:
+    if name not in STANDARD:
+        raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", f"hint {hint}")
+    return STANDARD[name]

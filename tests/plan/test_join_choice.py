@@ -83,6 +83,24 @@ def test_every_variant_gives_the_same_answer(hint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "hint",
+    [
+        "", "/*+ WJOIN */", "/*+ PWJOIN */", "/*+ PWJOIN(state = 'split', early_propagation = FALSE) */",
+        "/*+ MWJOIN(probe_order = 'selectivity', buckets = 64) */", "/*+ MPWJOIN(max_drop_markers = 2) */",
+    ],
+)  # fmt: skip
+def test_every_variant_with_windows_gives_the_same_answer(hint: str) -> None:
+    query = (
+        "CREATE CQ q AS SELECT {} a.item_id, b.price FROM auction a [RANGE 40 MILLISECONDS], bid b [RANGE 30 MILLISECONDS] "
+        "WHERE a.item_id = b.item_id AND b.price > 50;"
+    )
+    expected = undisturbed(FEEDS + query.format("")).collected.rows("q")
+    found = undisturbed(FEEDS + query.format(hint)).collected.rows("q")
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert len(found) > 300
+
+
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ("SELECT /*+ PJOINN */ a.k FROM a, c WHERE a.k = c.k", "Did you mean 'PJOIN'"),
