@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 #: A machine under load is slow; one that hangs is a failure.
 _PATIENCE_SECONDS = 900
-QUERIES = ("joined", "grouped")
+QUERIES = ("joined", "grouped", "sold", "spilled")
 
 Bag = dict[str, list[tuple[object, ...]]]
 
