@@ -45,6 +45,13 @@ def judged(m: Any, stream: Any, mask: Any, item: Any) -> Any:
 
 
 @compiled
+def _number(m: Any, stream: Any) -> Any:
+    """Number of the next row of a stream, from 1; as given, where somebody else counts."""
+    given = m.numbers[lay.GIVEN]
+    return given if given > 0 else m.streams[stream, lay.ARRIVED] + 1
+
+
+@compiled
 def null_key(m: Any, stream: Any, item: Any) -> Any:
     """A tuple that joins nothing: it only counts, as one of the rows of its stream."""
     fate = judged(m, stream, m.streams[stream, lay.ENDED] << stream, item)
@@ -59,13 +66,13 @@ def null_key(m: Any, stream: Any, item: Any) -> Any:
 def count_arrival(m: Any, stream: Any, fate: Any) -> None:
     """Rows count whatever became of them, dropped ones too (ER-19); refused ones never were part of the stream."""
     if fate != _VIOLATION:
-        count_row(m, stream, m.streams[stream, lay.ARRIVED] + 1)
+        count_row(m, stream, _number(m, stream))
 
 
 @compiled
 def place_in_window(m: Any, stream: Any, ts: Any) -> Any:
     """What the window of its stream sees of a new tuple: its time, or its number."""
-    return m.streams[stream, lay.ARRIVED] + 1 if m.streams[stream, lay.BY_ROWS] else ts
+    return _number(m, stream) if m.streams[stream, lay.BY_ROWS] else ts
 
 
 @compiled

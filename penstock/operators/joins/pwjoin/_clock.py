@@ -53,11 +53,12 @@ def count_rows(m: Any, stream: Any, number: Any) -> None:
 
 
 @compiled
-def count_ranks(m: Any, ranks: Any, item: Any) -> None:
-    """Somebody else has counted the rows of all streams."""
+def count_ranks(m: Any, ranks: Any, item: Any, stream: Any) -> None:
+    """Somebody else has counted the rows of all streams, and so numbered this one."""
     if len(ranks):
-        for stream in range(m.numbers[lay.STREAMS]):
-            count_row(m, stream, ranks[item, stream])
+        for other in range(m.numbers[lay.STREAMS]):
+            count_row(m, other, ranks[item, other])
+        m.numbers[lay.GIVEN] = ranks[item, stream] + 1
 
 
 @compiled

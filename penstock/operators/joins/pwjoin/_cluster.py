@@ -149,7 +149,7 @@ def run_cluster(
             m.counts[lay.N_TUPLES] += 1
         else:
             tick(m, kind, stream, ts[item])
-            count_ranks(m, ranks, item)
+            count_ranks(m, ranks, item, stream)
             advance(m, item)
             if not _item(m, kind, stream, ts[item], keys[item], highs[item], rows[item], item, fates):
                 return item

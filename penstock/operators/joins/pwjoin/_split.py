@@ -212,7 +212,7 @@ def run_split(
             m.counts[lay.N_TUPLES] += 1
         else:
             tick(m, kind, stream, ts[item])
-            count_ranks(m, ranks, item)
+            count_ranks(m, ranks, item, stream)
             _advance(m, item)
             if not _item(m, kind, stream, ts[item], keys[item], highs[item], rows[item], item, fates):
                 return item

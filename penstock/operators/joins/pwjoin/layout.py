@@ -78,7 +78,8 @@ M_LOW, M_HIGH, M_TS, M_STREAM, M_ITEM = range(5)
     RELOG,
     ON_LATE,
     SETTLE,
-) = range(37)
+    GIVEN,
+) = range(38)
 
 _CLOCKS = {"global_order": 0, "source_order": 1, "frontier": 2}
 _VIOLATIONS = {"error": 0, "quarantine": 1, "trust_tuple": 2}
@@ -184,7 +185,7 @@ def window_length(window: JoinWindow) -> int:
 
 
 def _numbers(config: JoinConfig, collect: bool) -> Int64s:
-    numbers = np.zeros(37, np.int64)
+    numbers = np.zeros(38, np.int64)
     numbers[NOW] = NEVER
     numbers[STREAMS] = config.streams
     numbers[ALL] = (1 << config.streams) - 1

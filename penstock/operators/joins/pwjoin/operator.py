@@ -191,12 +191,12 @@ class PWJoin:
     def _punctuated(self, port: int, mark: Punctuation) -> None:
         if self.config.state == "tables" or mark.is_empty:
             return
-        if self.ranks and self._counted(port, mark):
-            return
         if self.ordering is None or self.ordering.let_pass(port, mark):
             self._announce(port, mark)
 
     def _announce(self, port: int, mark: Punctuation) -> None:
+        if self.ranks and self._counted(port, mark):
+            return
         items = self.announcer.items(port, mark)
         if len(items):
             self._play(items, np.zeros(len(items), np.int64))

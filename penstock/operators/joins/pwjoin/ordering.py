@@ -28,6 +28,10 @@ class Ordering:
     def num_rows(self) -> int:
         return sum(waiting.log.num_rows for waiting in self._waiting)
 
+    @property
+    def num_bytes(self) -> int:
+        return sum(waiting.log.num_bytes for waiting in self._waiting)
+
     def add(self, port: int, batch: Batch) -> None:
         self._waiting[port].add(batch)
         self._newest[port] = max(self._newest[port], int(batch.ts.max()))

@@ -1,0 +1,152 @@
+"""Numbers for windows of rows: how many rows of each input came before a row, counted in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.kernel.contracts import State
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Routed
+from penstock.model.patterns import between
+from penstock.model.punctuation import Punctuation
+from penstock.operators.joins.pwjoin.ordering import Ordering
+
+
+class Sequencer:
+    """Writes to each row how many rows of every input came before it, in the order (time, input, position).
+
+    A window of the last C rows spans all keys, so a join that is partitioned by key cannot count by itself. This operator
+    runs before the exchange, sees all rows, and hands them on, each input to its own output. Rows wait until all inputs
+    have passed them, because the order decides. Punctuations on the new columns tell how far counting has come, also to
+    partitions that get no rows.
+
+    Parameters
+    ----------
+    schemas
+        Of the inputs.
+    outputs
+        Names of the outputs, one per input.
+    ranks
+        Names of the columns it adds, one per input: `PWJoin(…, ranks=…)` reads them.
+
+    References
+    ----------
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, section 7.5 (count-based windows).
+
+    Examples
+    --------
+    >>> schema = pa.schema({"k": pa.int64()})
+    >>> sequencer = Sequencer([schema, schema], ["a", "b"], ["_a", "_b"])
+    >>> rows = Batch(pa.RecordBatch.from_pydict({"k": [7, 8]}), np.array([5, 1]), np.array([0, 1]))
+    >>> [*sequencer.on_batch(0, rows), *sequencer.on_batch(1, rows.take(np.array([0]))), *sequencer.on_metadata(0, Heartbeat(9))]
+    []
+    >>> [item.element.rows.to_pylist() for item in sequencer.on_metadata(1, Heartbeat(9))[:2]]
+    [[{'k': 8, '_a': 0, '_b': 0}, {'k': 7, '_a': 1, '_b': 0}], [{'k': 7, '_a': 2, '_b': 0}]]
+    """
+
+    def __init__(self, schemas: Sequence[pa.Schema], outputs: Sequence[str], ranks: Sequence[str]) -> None:
+        self.outputs = tuple(outputs)
+        self.ranks = tuple(ranks)
+        self._schemas = [pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ranks)]) for schema in schemas]
+        self._ordering = Ordering(schemas)
+        self._frontiers = [NEVER for _ in schemas]
+        self._sent = NEVER
+        self._counts: Int64s = np.zeros(len(schemas), np.int64)
+
+    def on_batch(self, port: int, batch: Batch) -> Elements:
+        if batch.num_rows:
+            self._ordering.add(port, batch)
+        return ()
+
+    def on_metadata(self, port: int, mark: Metadata) -> Elements:
+        if isinstance(mark, Heartbeat):
+            return self._progress(port, mark.ts)
+        if isinstance(mark, Punctuation):
+            return (self._routed(port, mark),) if self._ordering.let_pass(port, mark) else ()
+        return () if isinstance(mark, End) else (Routed(self.outputs[port], mark),)
+
+    def _progress(self, port: int, ts: int) -> Elements:
+        self._frontiers[port] = max(self._frontiers[port], ts)
+        least = min(self._frontiers)
+        if least <= self._sent:
+            return ()
+        self._sent = least
+        out: list[Any] = self._numbered(self._ordering.release(least))
+        # Counts go first: whoever hears the heartbeat knows them then.
+        if least != FOREVER:
+            out += [Routed(output, self._counted(stream)) for output in self.outputs for stream in range(len(self.ranks))]
+        out += [self._routed(marked, mark) for marked, mark in self._ordering.passed(least)]
+        return [*out, Heartbeat(least)]
+
+    def _routed(self, port: int, mark: Punctuation) -> Routed:
+        return Routed(self.outputs[port], mark.extend((*mark.names, *self.ranks)))
+
+    def _counted(self, stream: int) -> Punctuation:
+        """No row will have fewer rows of this stream before it."""
+        return Punctuation((self.ranks[stream],), (between(None, int(self._counts[stream]), hi_inclusive=False),))
+
+    def _numbered(self, parts: Sequence[tuple[int, Batch]]) -> list[Routed]:
+        if not parts:
+            return []
+        ports = np.repeat([port for port, _ in parts], [batch.num_rows for _, batch in parts])
+        ts, pos = (np.concatenate([getattr(batch, name) for _, batch in parts]) for name in ("ts", "pos"))
+        order = np.lexsort((pos, ports, ts))
+        ranks = np.empty((len(ports), len(self._counts)), np.int64)
+        ranks[order] = ranks_before(ports[order], self._counts)
+        routed, start = [], 0
+        for port, batch in parts:
+            mine = ranks[start : start + batch.num_rows]
+            columns = [*batch.rows.columns, *(pa.array(column) for column in mine.T.copy())]
+            rows = pa.RecordBatch.from_arrays(columns, schema=self._schemas[port])
+            routed.append(Routed(self.outputs[port], batch.with_rows(rows)))
+            start += batch.num_rows
+        self._counts = self._counts + np.bincount(ports, minlength=len(self._counts))
+        return routed
+
+    def on_control(self, decision: Control) -> Elements:
+        return ()
+
+    def snapshot(self) -> State:
+        waiting, segments = self._ordering.snapshot()
+        counts = self._counts.tolist()
+        return State({"waiting": waiting, "frontiers": list(self._frontiers), "sent": self._sent, "counts": counts}, segments)
+
+    def restore(self, state: State) -> None:
+        self._ordering.restore(state.meta["waiting"], state.segments)
+        self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
+        self._counts = np.array(state.meta["counts"], np.int64)
+
+    def counters(self) -> Mapping[str, int]:
+        return {"state_rows": self._ordering.num_rows, "state_bytes": self._ordering.num_bytes, "numbered": int(self._counts.sum())}
+
+
+def ranks_before(streams: Int64s, counts: Int64s) -> Int64s:
+    """For rows in order: how many rows of every stream came before each; `counts` before the first.
+
+    Examples
+    --------
+    >>> ranks_before(np.array([0, 1, 0]), np.array([4, 0])).tolist()
+    [[4, 0], [5, 0], [5, 1]]
+    """
+    own: Int64s = (streams[:, None] == np.arange(len(counts))).astype(np.int64)
+    before: Int64s = counts + np.cumsum(own, axis=0) - own
+    return before
+
+
+def in_row_window(seq: Int64s, rank: Int64s, size: int) -> npt.NDArray[np.bool_]:
+    """Which stored rows, numbered from 1, are among the last `size` of their stream for a row with this rank.
+
+    The condition of a columnar join: for a row t of one stream and rows of another, `rank` is t's rank in that other.
+
+    Examples
+    --------
+    >>> in_row_window(np.array([1, 2, 3, 4]), np.array([3, 3, 3, 3]), 2).tolist()
+    [False, True, True, False]
+    """
+    found: npt.NDArray[np.bool_] = (rank - size < seq) & (seq <= rank)
+    return found

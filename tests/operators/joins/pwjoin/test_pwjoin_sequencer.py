@@ -1,0 +1,124 @@
+"""Windows of rows in shards: a sequencer counts before the exchange, partitioned joins add up to the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from test_pwjoin_operator import in_rows, inputs, schema_of, schemas_of
+
+from penstock.model.batch import Batch
+from penstock.model.elements import FOREVER, Heartbeat, Routed
+from penstock.model.patterns import between
+from penstock.model.punctuation import Punctuation
+from penstock.model.windows import Sliding, Unbounded
+from penstock.operators.joins.pwjoin.config import JoinWindow, Rows
+from penstock.operators.joins.pwjoin.operator import PWJoin
+from penstock.operators.joins.pwjoin.sequencer import Sequencer, in_row_window, ranks_before
+from penstock.testing.streams import bag, broken_promises, rows_of
+from penstock.testing.tapes import batch_cuts, drive, drive_with_restarts, merged, split
+
+SHARDS = 2
+
+
+def ranks(ports: int) -> list[str]:
+    return [f"_rank{port}" for port in range(ports)]
+
+
+def sequencer(ports: int) -> Sequencer:
+    return Sequencer(schemas_of(ports), [str(port) for port in range(ports)], ranks(ports))
+
+
+def shard_join(windows: Sequence[JoinWindow]) -> PWJoin:
+    ports = len(windows)
+    extra = [pa.field(name, pa.int64()) for name in ranks(ports)]
+    schemas = [pa.schema([*schema_of(port), *extra]) for port in range(ports)]
+    output = pa.schema([item for port in range(ports) for item in schema_of(port)])
+    return PWJoin(schemas, [[f"{port}.k"] for port in range(ports)], windows, output, ranks=ranks(ports))
+
+
+def exchanged(out: Sequence[Any], ports: int, shard: int) -> list[tuple[int, Any]]:
+    """What one shard hears: rows of its keys, and all metadata."""
+    heard: list[tuple[int, Any]] = []
+    for item in out:
+        targets = [int(item.output)] if isinstance(item, Routed) else range(ports)
+        element = item.element if isinstance(item, Routed) else item
+        for port in targets:
+            if isinstance(element, Batch):
+                keys = np.array([key or 0 for key in element.column(f"{port}.k").to_pylist()])
+                heard.append((port, element.filter(keys % SHARDS == shard)))
+            else:
+                heard.append((port, element))
+    return heard
+
+
+row_windows = st.sampled_from([Rows(0), Rows(1), Rows(2), Rows(4), Rows(None)])
+other_windows = st.one_of(row_windows, st.sampled_from([Sliding(2), Sliding(7), Unbounded()]))
+
+
+@pytest.mark.parametrize("ports", [2, 3])
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_p8_shards_that_are_told_the_counts_equal_brute_force(ports: int, data: st.DataObject) -> None:
+    sides = data.draw(inputs(ports, most=10 if ports == 2 else 6))
+    windows = [data.draw(row_windows), *(data.draw(other_windows) for _ in range(ports - 1))]
+    arrivals = split(data.draw(merged(sides)), schemas_of(ports), data.draw(batch_cuts()))
+    numbered = drive_with_restarts(lambda: sequencer(ports), arrivals)
+    outs = []
+    for shard in range(SHARDS):
+        heard = exchanged(numbered, ports, shard)
+        # Ports are not synchronised: each keeps its order, together they may come in any.
+        turns = data.draw(st.permutations([port for port, _ in heard]))
+        queues = [iter([item for item in heard if item[0] == port]) for port in range(ports)]
+        outs.append(drive_with_restarts(lambda: shard_join(windows), [next(queues[port]) for port in turns]))
+    assert bag(rows_of([item for out in outs for item in out])) == in_rows(sides, windows)
+    assert all(broken_promises(out) == [] for out in outs)
+
+
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_numbers_do_not_depend_on_batches_or_arrival(data: st.DataObject) -> None:
+    sides = data.draw(inputs(2))
+    one = drive(sequencer(2), split(data.draw(merged(sides)), schemas_of(2)))
+    other = drive(sequencer(2), split(data.draw(merged(sides)), schemas_of(2), data.draw(batch_cuts())))
+
+    def numbered(out: list[Any]) -> list[Any]:
+        return bag(rows_of([item.element for item in out if isinstance(item, Routed)]))
+
+    assert numbered(one) == numbered(other)
+    assert one[-1] == other[-1] == Heartbeat(FOREVER)
+
+
+def test_a_shard_without_rows_forgets_by_the_counts_it_hears() -> None:
+    join = shard_join([Rows(2), Unbounded()])
+    names = schema_of(0).names
+    rows = pa.RecordBatch.from_pydict({"0.k": [5], "0.t": [""], "0.v": [0], "_rank0": [0], "_rank1": [0]}, join.stores[0].schema)
+    join.on_batch(0, Batch(rows, np.array([1]), np.array([0])))
+    for port in (0, 1):
+        join.on_metadata(port, Heartbeat(2))
+    assert join.counters()["state"] == 1
+
+    join.on_metadata(1, Punctuation(("_rank0",), (between(None, 2),)))
+    for port in (0, 1):
+        join.on_metadata(port, Heartbeat(3))
+    assert join.counters()["state"] == 0
+    assert "0.k" in names
+
+
+@given(st.lists(st.integers(0, 2), max_size=20), st.integers(0, 4))
+def test_the_columnar_condition_says_the_same_as_counting(streams: list[int], size: int) -> None:
+    order = np.array(streams, np.int64)
+    before = ranks_before(order, np.zeros(3, np.int64))
+    for at, stream in enumerate(streams):
+        for other in {0, 1, 2} - {stream}:
+            arrived = [place for place in range(at) if streams[place] == other]
+            last = set(arrived[max(len(arrived) - size, 0) :]) if size else set()
+            places = [place for place in range(len(streams)) if streams[place] == other]
+            seq = np.array([before[place, other] + 1 for place in places], np.int64)
+            chosen = in_row_window(seq, np.full(len(seq), before[at, other]), size)
+            assert {place for place, is_in in zip(places, chosen, strict=True) if is_in} == last
