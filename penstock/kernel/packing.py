@@ -109,7 +109,7 @@ def _pack_partition(
 ) -> Iterator[tuple[int, Packet]]:
     listed, marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
     total = rows.num_rows + len(bad_marks)
-    good, bad = _sound(rows)
+    good, bad = _sound(rows, route)
     yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
     batch = _entry_batch(rows, positions, good, route)
     kept = _mask(rows, KEEP)[good]
@@ -144,15 +144,25 @@ def _mask(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     return result
 
 
-def _sound(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[np.bool_]]]:
+def _sound(rows: pa.RecordBatch, route: Route) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[np.bool_]]]:
     """Usable rows, and masks of the others by reason."""
     untimed = rows.column(TIME).is_null().to_numpy(zero_copy_only=False)
     malformed = np.zeros(rows.num_rows, np.bool_)
     if BAD in rows.schema.names:
         malformed = rows.column(BAD).is_valid().to_numpy(zero_copy_only=False)
     untimed = untimed & ~malformed
-    reasons = {"malformed": malformed, "no-timestamp": untimed}
-    return ~(malformed | untimed), {reason: mask for reason, mask in reasons.items() if mask.any()}
+    missing = _misses_a_value(rows, route) & ~malformed & ~untimed
+    reasons = {"malformed": malformed, "no-timestamp": untimed, "missing-value": missing}
+    return ~(malformed | untimed | missing), {reason: mask for reason, mask in reasons.items() if mask.any()}
+
+
+def _misses_a_value(rows: pa.RecordBatch, route: Route) -> npt.NDArray[np.bool_]:
+    """Rows with NULL in a column declared NOT NULL; of columns that nobody reads nothing is known."""
+    missing = np.zeros(rows.num_rows, np.bool_)
+    for source, entry in route.kept:
+        if not route.stream.schema[source].nullable and rows.column(entry).null_count:
+            missing |= rows.column(entry).is_null().to_numpy(zero_copy_only=False)
+    return missing
 
 
 def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route) -> Batch:

@@ -18,7 +18,7 @@ from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
 from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.model.schema import Schema
+from penstock.model.schema import Field, Schema
 
 SCHEMA = Schema.of(ts=pa.int64(), k=pa.int64(), s=pa.string())
 
@@ -127,6 +127,19 @@ def test_rows_without_time_and_malformed_rows_are_refused_with_their_reason() ->
 
 def marks_of(found: list[tuple[int, Packet]]) -> dict[int, list[str]]:
     return {shard: [str(mark) for mark in packet.marks] for shard, packet in found if packet.marks}
+
+
+def test_a_row_without_a_value_it_must_have_is_refused_if_somebody_reads_the_column() -> None:
+    strict = Schema((Field("ts", pa.int64()), Field("k", pa.int64(), False), Field("s", pa.string(), False)))
+    stream = StreamDeclaration("x", strict, Source("feed"), "ts")
+    rows = pa.RecordBatch.from_pydict({"ts": [1, 2, 3], "k": pa.array([7, None, 9]), TIME: pa.array([1, None, 3], pa.int64())})
+    rows = rows.set_column(1, "k", pa.array([None, None, 9], pa.int64()))
+    columns = pa.schema({"ts": pa.int64(), "k": pa.int64()})
+    where = Route("x@1", stream, columns, (("ts", "ts"), ("k", "k")), ("k",), 1)
+    found = {
+        packet.reason: packet.batch.num_rows for _, packet in packed(rows, where) if packet.kind is PacketKind.BAD and packet.batch
+    }
+    assert found == {"missing-value": 1, "no-timestamp": 1}
 
 
 def test_constants_go_to_their_shard_lists_are_split_and_the_rest_goes_everywhere() -> None:
