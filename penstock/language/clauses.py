@@ -125,9 +125,13 @@ class ClauseParser(SparkParser):
             source: exp.Expr = exp.Subquery(this=self._parse_whole_select())
             self._bracket(TokenType.R_PAREN, ")")
         else:
+            announced = self._is("PUNCTUATIONS", "OF")
+            if announced:
+                self._advance(2)
             token = self._curr
-            self._name("a stream, a query or '('")
+            self._name("a query" if announced else "a stream, a query or '('")
             source = exp.Table(this=exp.to_identifier(token.text).update_positions(token))
+            source.meta["announced"] = announced
         window = self._parse_window_clause_of_source()
         if not self._is("OUTPUT", "TO") and (alias := self._parse_table_alias()):
             source.set("alias", alias)

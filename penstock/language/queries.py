@@ -26,7 +26,9 @@ from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.catalog import ContinuousQuery
 from penstock.plan.nodes.relational import (
+    Announced,
     Distinct,
+    Hushed,
     Node,
     Project,
     Reference,
@@ -252,10 +254,25 @@ def _input(source: exp.Expr, several: bool, context: Context) -> Input:
     found = context.find(_word(source, context.text))
     prefix = alias if several else ""
     if isinstance(found, StreamDeclaration):
+        if source.meta.get("announced"):
+            text = f"'{found.name}' is a stream; PUNCTUATIONS OF shows those of a query, for example one that selects from it"
+            raise SyntaxMistake(text, place)
         return Input(alias, Scan(found, prefix), found.schema.named(f"stream '{found.name}'"), window_of(source), place)
+    if source.meta.get("announced"):
+        return _announced(found, several, source, context)
     bare = found.plan.schema.named(f"query '{found.name}'")
     node = Reference(found.name, bare, prefix, has_clock_time(found.plan))
     return Input(alias, node, bare, window_of(source), place)
+
+
+def _announced(query: ContinuousQuery, several: bool, source: exp.Expr, context: Context) -> Input:
+    """The punctuations of a query as rows."""
+    place = context.text.place_of(source)
+    if several:
+        raise SyntaxMistake("PUNCTUATIONS OF a query stand alone in FROM; write a query of their own to join them", place)
+    node = Announced(Hushed(Reference(query.name, query.plan.schema, "", has_clock_time(query.plan))))
+    bare = node.schema.named(f"punctuations of query '{query.name}'")
+    return Input(source.alias_or_name, node, bare, window_of(source), place)
 
 
 def _window_of_input(part: Input, context: Context) -> Framed | Unbounded:

@@ -337,6 +337,8 @@ def _wanted(node: Node, inputs: list[_Placed | Prefix]) -> list[Keys]:
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
         return [_enough(_spread(node.window, columns), inputs[0])]
+    if isinstance(node, nodes.Announced):
+        return [()]  # one place hears what all shards have to say
     return [None for _ in inputs]
 
 
@@ -388,7 +390,7 @@ def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, .
 
 def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
     """What a node with one input makes of its partitioning."""
-    if isinstance(node, nodes.GroupBy | nodes.Distinct):
+    if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
         return tuple(keys for keys in wanted if keys is not None)
     if isinstance(node, nodes.Project):
         kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}

@@ -10,6 +10,7 @@ from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
 from penstock.lowering.join_variants import hinted
 from penstock.model.join_kinds import JoinKind
+from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
 from penstock.operators.group_by.operator import GroupBy
 from penstock.operators.joins.preserving_join import PreservingJoin
@@ -63,6 +64,14 @@ def _group_by(node: nodes.GroupBy) -> Recipe:
     )  # fmt: skip
 
 
+def _hushed(node: nodes.Hushed) -> Recipe:
+    return Hush
+
+
+def _announced(node: nodes.Announced) -> Recipe:
+    return partial(Announce, node.schema.arrow)
+
+
 LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Select: _select,
     nodes.GroupFilter: _group_filter,
@@ -72,6 +81,8 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Distinct: _distinct,
     nodes.WindowJoin: _window_join,
     nodes.GroupBy: _group_by,
+    nodes.Hushed: _hushed,
+    nodes.Announced: _announced,
 }
 
 

@@ -52,6 +52,24 @@ def read_punctuation(text: str, schema: Schema, where: str, pos: int = 0, is_glo
     return mark.validated(schema, where).normalised(schema)
 
 
+def write_punctuation(mark: Punctuation) -> str:
+    """The text of which `read_punctuation` makes the punctuation again.
+
+    Examples
+    --------
+    >>> write_punctuation(Punctuation.of(("item_id", "price"), item_id=one_of([180, 185])))
+    '{"item_id": [180, 185]}'
+    """
+    return json.dumps({name: _written(pattern) for name, pattern in mark.restricted.items()}, default=str)
+
+
+def _written(pattern: Pattern) -> Any:
+    if pattern.is_range:
+        bounds = ("[" if pattern.lo_inclusive else "(") + ("]" if pattern.hi_inclusive else ")")
+        return {"range": [pattern.lo, pattern.hi], "bounds": bounds}
+    return pattern.value if pattern.is_constant else list(pattern.values)
+
+
 def _pattern(value: Any, kind: pa.DataType, where: str) -> Pattern:
     if value == "*" and not pa.types.is_string(kind):
         return ANY

@@ -7,9 +7,11 @@ from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import (
+    Announced,
     Distinct,
     GroupBy,
     GroupFilter,
+    Hushed,
     Node,
     Project,
     Reference,
@@ -74,6 +76,10 @@ def describe(node: Node) -> list[str]:
             return [f"Split {node.branch} of ({outputs})"]
         case Distinct():
             return [f"Distinct [{window_text(node.window, clock)}]", *_life(node.life)]
+        case Hushed():
+            return ["Hushed: punctuations without rows"]
+        case Announced():
+            return ["Announced: a row for each punctuation"]
         case WindowJoin():
             return _join(node, clock)
         case GroupBy():

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from penstock.plan.analysis.groups import judge_distinct, judge_grouping, through_distinct, through_grouping
 from penstock.plan.analysis.holdings import Holding
 from penstock.plan.analysis.joins import judge_join, through_join
-from penstock.plan.analysis.knowledge import Knowledge, of_reference, of_stream, through_project, through_select, through_union
+from penstock.plan.analysis.knowledge import (
+    Knowledge,
+    of_reference,
+    of_stream,
+    slowest,
+    through_project,
+    through_select,
+    through_union,
+)
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import Distinct, GroupBy, Node, Project, Reference, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Node, Project, Reference, Scan, Select, Union, WindowJoin
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ def _judge(node: Node, answers: Mapping[str, Knowledge], judged: list[Judged]) -
             holdings = judge_grouping(node, inputs[0])
             groups = next(holding for holding in holdings if holding.what == "groups")
             known = through_grouping(node, inputs[0], groups)
+        case Announced():
+            known = slowest(inputs)
         case _:
             known = inputs[0]
     judged.append(Judged(node, tuple(holdings), known))

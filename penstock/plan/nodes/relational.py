@@ -276,7 +276,40 @@ class GroupFilter:
         return (self.input,)
 
 
-Node: TypeAlias = Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter
+@dataclass(frozen=True)
+class Hushed:
+    """The punctuations of the input without its rows."""
+
+    input: Node
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Each punctuation of the input as a row: what it closes, and the event time by then."""
+
+    input: Node
+
+    @cached_property
+    def schema(self) -> Schema:
+        time = TIMESTAMP if has_clock_time(self.input) else pa.int64()
+        return Schema((Field("punctuation", pa.string()), Field("known_at", time)), "the punctuations")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+Node: TypeAlias = (
+    Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced
+)
 
 
 def qualified(schema: Schema, alias: str) -> Schema:
