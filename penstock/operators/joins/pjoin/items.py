@@ -71,7 +71,7 @@ class ItemRun:
         self._history: list[Int64s] = []
         self._pairs: list[tuple[Int64s, Int64s, int]] = []
         self._sources: list[int] = []
-        self._announced: list[tuple[int, int, int, int]] = []
+        self._announced: list[tuple[int, int, int, int, int]] = []
         self._last = np.zeros((1, layout.BOOK_FIELDS - layout.STORED0), np.int64)
         self._now = 0
         self._refused = {"violations": 0, "trusted": 0}
@@ -82,12 +82,17 @@ class ItemRun:
         self._pairs.append((left, right, self.item))
 
     def announce_keys(self, side: int, kids: Int64s, seqs: Int64s) -> Sequence[Punctuation]:
-        results = int(self.engine.core.book[layout.RESULTS])
-        self._announced += [(self._sources[seq], self.item, self._now, results) for seq in seqs.tolist()]
+        keys = self.engine.core.keys.columns[0].to_numpy()[kids]
+        for seq, key in zip(seqs.tolist(), keys.tolist(), strict=True):
+            self._announce(seq, key)
         return ()
 
     def announce(self, side: int, mark: Punctuation, seq: int, on_keys: bool) -> None:
-        self.announce_keys(side, np.empty(0, np.int64), np.array([seq]))
+        self._announce(seq, -1)
+
+    def _announce(self, seq: int, key: int) -> None:
+        results = int(self.engine.core.book[layout.RESULTS])
+        self._announced.append((self._sources[seq], key, self.item, self._now, results))
 
     def relocated(self, side: int, slots: Int64s) -> None:
         """Rows are numbers: there is nothing to move."""
@@ -188,7 +193,7 @@ class ItemRun:
         totals["redundant"] = knowledge.redundant + sum(known.redundant for known in knowledge.closed)
         pairs = self._pairs if keep_pairs else []
         left, right = (np.concatenate([part[side] for part in pairs] or [np.empty(0, np.int64)]) for side in (0, 1))
-        announced = np.array(self._announced, np.int64).reshape(-1, 4)
+        announced = np.array(self._announced, np.int64).reshape(-1, 5)
         return Trace(
             ts if samples is None else samples,
             sampled[:, :2],
@@ -196,10 +201,7 @@ class ItemRun:
             totals,
             np.stack([left, right], axis=1),
             self._pair_items(pairs),
-            announced[:, 0],
-            announced[:, 1],
-            announced[:, 2],
-            announced[:, 3],
+            *announced.T,
         )
 
     def _pair_items(self, pairs: list[tuple[Int64s, Int64s, int]]) -> Int64s:

@@ -86,6 +86,8 @@ class Trace:
         The item after which each result came out; the number of items for the clean-up stage.
     announced
         Item numbers of the punctuations that left, in order of output.
+    announced_key
+        The key that each of them closes if it left as a constant, as values of expanded lists do; else -1.
     announced_item
         The item after which each of them left.
     announced_ts
@@ -101,6 +103,7 @@ class Trace:
     pairs: Int64s
     pair_item: Int64s
     announced: Int64s
+    announced_key: Int64s
     announced_item: Int64s
     announced_ts: Int64s
     announced_after: Int64s
