@@ -128,24 +128,25 @@ def purge_list(m: Any, inode: Any, place: Any, stream: Any, key: Any) -> None:
 @compiled
 def gather(m: Any, inode: Any, place: Any, start: Any, low: Any, high: Any) -> Any:
     """Copy the live nodes of a value list with times from `low` to `high` to the scratch; dead ones are unlinked."""
-    before = lay.NONE
+    nodes, scratch = m.nodes, m.scratch
+    before, end, live = lay.NONE, start, 0
     node = m.lists[inode, place, lay.HEAD]
-    end = start
     while node != lay.NONE:
-        after = m.nodes[node, lay.VALUE_NEXT]
-        if m.nodes[node, lay.ROW] == lay.NONE:
+        after = nodes[node, lay.VALUE_NEXT]
+        if nodes[node, lay.ROW] == lay.NONE:
             if before == lay.NONE:
                 m.lists[inode, place, lay.HEAD] = after
             else:
-                m.nodes[before, lay.VALUE_NEXT] = after
+                nodes[before, lay.VALUE_NEXT] = after
             unlinked(m, node, lay.IN_VALUE)
         else:
-            m.counts[lay.N_ACCESSED] += 1
+            live += 1
             before = node
-            if low <= m.nodes[node, lay.TS] <= high:
-                m.scratch[end] = node
+            if low <= nodes[node, lay.TS] <= high:
+                scratch[end] = node
                 end += 1
         node = after
+    m.counts[lay.N_ACCESSED] += live
     m.lists[inode, place, lay.TAIL] = before
     return end
 

@@ -86,14 +86,30 @@ def _turn(m: Any, stream: Any) -> Any:
 
 
 @compiled
+def _keep_pairs(m: Any, stream: Any, row: Any, item: Any, number: Any) -> None:
+    """Results of two streams: a loop without wheels, because most joins are of two streams."""
+    found, nodes, scratch, other = m.found, m.nodes, m.scratch, 1 - stream
+    end, begin = m.numbers[lay.FOUND], m.wheel[other, BEGIN]
+    for at in range(number):
+        found[end + at, stream] = row
+        found[end + at, other] = nodes[scratch[begin + at], lay.ROW]
+        found[end + at, 2] = item
+    m.numbers[lay.FOUND] = end + number
+
+
+@compiled
 def emit_results(m: Any, stream: Any, ts: Any, row: Any, item: Any, number: Any) -> None:
     """Combine a tuple with its gathered partners."""
     if number == 0:
         return
     # In one global order whatever is stored is within its window; otherwise times decide.
     is_ordered = m.numbers[lay.CLOCK] == 0
-    if is_ordered and not m.numbers[lay.COLLECT]:
+    is_pair = m.numbers[lay.STREAMS] == 2
+    if is_pair or (is_ordered and not m.numbers[lay.COLLECT]):
+        # Of two streams only partners within both windows have been gathered.
         m.counts[lay.N_RESULTS] += number
+        if m.numbers[lay.COLLECT]:
+            _keep_pairs(m, stream, row, item, number)
         return
     for other in range(m.numbers[lay.STREAMS]):
         m.wheel[other, CURRENT] = m.wheel[other, BEGIN]

@@ -49,15 +49,17 @@ def _scan(m: Any, stream: Any, other: Any, key: Any, ts: Any, start: Any) -> Any
     """Walk the bucket of another stream's table; every tuple in it is looked at, whatever its key."""
     low, high = partner_bounds(m, stream, other, ts)
     m.counts[lay.N_LOOKUPS] += 1
+    nodes, scratch = m.nodes, m.scratch
     node = m.buckets[other, bucket_of(key, m.numbers[lay.BUCKETS]), 0]
-    end = start
+    end, seen = start, 0
     while node != lay.NONE:
-        m.counts[lay.N_ACCESSED] += 1
-        m.counts[lay.N_COMPARISONS] += 1
-        if m.nodes[node, lay.OWNER] == key and low <= m.nodes[node, lay.TS] <= high:
-            m.scratch[end] = node
+        seen += 1
+        if nodes[node, lay.OWNER] == key and low <= nodes[node, lay.TS] <= high:
+            scratch[end] = node
             end += 1
-        node = m.nodes[node, lay.VALUE_NEXT]
+        node = nodes[node, lay.VALUE_NEXT]
+    m.counts[lay.N_ACCESSED] += seen
+    m.counts[lay.N_COMPARISONS] += seen
     return end
 
 

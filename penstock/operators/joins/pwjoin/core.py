@@ -113,6 +113,8 @@ class JoinCore:
         """Parts of the items: no more than a chunk, and each range punctuation by itself, because it may need much room."""
         part = slice(start, stop)
         ranges = start + np.flatnonzero((items.kinds[part] == Kind.PUNCTUATION) & (items.keys[part] < items.highs[part]))
+        if not len(ranges) and stop - start <= CHUNK:
+            return [(start, stop, False)] if start < stop else []
         cuts = np.unique(np.concatenate([np.arange(start, stop, CHUNK), ranges, ranges + 1, [start, stop]]))
         cuts = cuts[(cuts >= start) & (cuts <= stop)].tolist()
         return list(zip(cuts[:-1], cuts[1:], np.isin(cuts[:-1], ranges).tolist(), strict=True))

@@ -44,11 +44,12 @@ def left(stepper: Stepper) -> list[tuple[int, int]]:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_with_all_errata_corrected_the_printed_join_is_ours(data: st.DataObject) -> None:
     """So every difference below is the erratum's."""
     streams = data.draw(st.integers(2, 3))
-    config = data.draw(configs(streams))
+    # The source forgets a value that all have closed.
+    config = data.draw(configs(streams, forget_closed="when_all_announced"))
     items = [item for item in data.draw(ordered_items(streams, ranges=False)) if item[0] != Kind.NULL_KEY]
     corrected, fast = PrintedJoin(config).play(items), ours(config, items)
     assert sorted(corrected.results) == sorted(fast.results)

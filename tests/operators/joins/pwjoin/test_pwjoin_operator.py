@@ -97,7 +97,7 @@ def schemas_of(ports: int, kind: pa.DataType | None = None) -> list[pa.Schema]:
 
 @pytest.mark.parametrize(("state", "ports"), [("cluster", 2), ("cluster", 3), ("split", 2), ("tables", 2), ("tables", 3)])
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_p1_p2_results_equal_brute_force_and_no_result_breaks_a_promise(state: str, ports: int, data: st.DataObject) -> None:
     sides = data.draw(inputs(ports, most=10 if ports < 3 else 6))
     windows = data.draw(st.lists(lengths, min_size=ports, max_size=ports))
@@ -110,7 +110,7 @@ def test_p1_p2_results_equal_brute_force_and_no_result_breaks_a_promise(state: s
 
 @pytest.mark.parametrize("state", STATES)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(state: str, data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
@@ -126,7 +126,7 @@ def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(state: str
 
 
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_restarts_keep_every_counter_of_three_streams(data: st.DataObject) -> None:
     sides = data.draw(inputs(3, most=6))
     windows = data.draw(st.lists(lengths, min_size=3, max_size=3))
@@ -147,7 +147,7 @@ def test_restarts_keep_every_counter_of_three_streams(data: st.DataObject) -> No
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_p12_split_cluster_and_columnar_joins_agree(data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
@@ -163,7 +163,7 @@ def test_p12_split_cluster_and_columnar_joins_agree(data: st.DataObject) -> None
 
 @pytest.mark.parametrize("state", ["cluster", "split"])
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_texts_and_several_columns_are_keys_and_residuals_decide_last(state: str, data: st.DataObject) -> None:
     sides = data.draw(inputs(2, ("", "a", "ab", "b", None)))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
@@ -178,7 +178,7 @@ def test_texts_and_several_columns_are_keys_and_residuals_decide_last(state: str
 
 
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_floats_are_keys_nan_among_them(data: st.DataObject) -> None:
     sides = data.draw(inputs(2, (0.0, -0.0, 1.5, float("nan"), None)))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
@@ -219,7 +219,7 @@ row_lengths = st.one_of(lengths, st.sampled_from([Rows(0), Rows(1), Rows(3), Row
 
 @pytest.mark.parametrize("state", STATES)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_p8_windows_of_rows_count_in_one_order_whatever_the_batching(state: str, data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
     windows = [data.draw(st.sampled_from([Rows(1), Rows(2), Rows(4)])), data.draw(row_lengths)]
@@ -374,7 +374,7 @@ def test_only_new_rows_are_written_by_the_next_snapshot() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_the_shared_checks_of_operators_hold(state: str, data: st.DataObject) -> None:
     from penstock.testing.checks import inputs as any_inputs
 

@@ -63,7 +63,7 @@ other_windows = st.one_of(row_windows, st.sampled_from([Sliding(2), Sliding(7), 
 
 @pytest.mark.parametrize("ports", [2, 3])
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_p8_shards_that_are_told_the_counts_equal_brute_force(ports: int, data: st.DataObject) -> None:
     sides = data.draw(inputs(ports, most=10 if ports == 2 else 6))
     windows = [data.draw(row_windows), *(data.draw(other_windows) for _ in range(ports - 1))]
@@ -81,7 +81,7 @@ def test_p8_shards_that_are_told_the_counts_equal_brute_force(ports: int, data: 
 
 
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_numbers_do_not_depend_on_batches_or_arrival(data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
     one = drive(sequencer(2), split(data.draw(merged(sides)), schemas_of(2)))
@@ -110,7 +110,8 @@ def test_a_shard_without_rows_forgets_by_the_counts_it_hears() -> None:
     assert "0.k" in names
 
 
-@given(st.lists(st.integers(0, 2), max_size=20), st.integers(0, 4))
+@given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4))
+@settings(max_examples=30, deadline=None)
 def test_the_columnar_condition_says_the_same_as_counting(streams: list[int], size: int) -> None:
     order = np.array(streams, np.int64)
     before = ranks_before(order, np.zeros(3, np.int64))
