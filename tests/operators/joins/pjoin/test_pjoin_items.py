@@ -34,7 +34,7 @@ def pairs(trace: Trace) -> list[tuple[int, int]]:
 
 
 @given(items=item_lists(), config=configurations())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_p1_p2_p12_results_equal_brute_force_and_keep_every_promise_whatever_the_configuration(
     items: Items, config: PJoinConfig
 ) -> None:
@@ -45,7 +45,7 @@ def test_p1_p2_p12_results_equal_brute_force_and_keep_every_promise_whatever_the
 
 
 @given(items=item_lists(40), config=configurations(), controls=st.dictionaries(st.integers(0, 39), changes(), max_size=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_changes_at_run_time_change_no_answer(items: Items, config: PJoinConfig, controls: Mapping[int, Any]) -> None:
     changed = replace(items, controls={at: change for at, change in controls.items() if at < len(items)})
     trace = run_items(config, changed, keep_pairs=True)
@@ -54,7 +54,7 @@ def test_changes_at_run_time_change_no_answer(items: Items, config: PJoinConfig,
 
 
 @given(items=item_lists(), config=configurations(uses_punctuations=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_xjoin_is_exact_with_full_and_partial_disk_joins(items: Items, config: PJoinConfig) -> None:
     trace = run_items(config, items, keep_pairs=True)
     assert pairs(trace) == brute_force(items)
@@ -81,7 +81,7 @@ def test_p4_after_each_item_an_eager_purge_has_left_no_useless_tuple(items: Item
 
 
 @given(items=item_lists(violating=True), config=configurations(), policy=st.sampled_from([RowPolicy.TRUST, RowPolicy.QUARANTINE]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_p11_every_tuple_is_stored_purged_or_refused(items: Items, config: PJoinConfig, policy: RowPolicy) -> None:
     trace = run_items(replace(config, on_violation=policy), items, finish=False)
     arrived = np.cumsum(items.kind == TUPLE)
@@ -113,7 +113,7 @@ def test_quarantined_tuples_leave_no_trace_in_the_answer(items: Items, config: P
 
 
 @given(items=item_lists(40), config=configurations(), cut=st.integers(0, 40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_run_in_pieces_is_the_run_as_a_whole(items: Items, config: PJoinConfig, cut: int) -> None:
     cut = min(cut, len(items))
     run = ItemRun(config)
