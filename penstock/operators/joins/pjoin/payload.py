@@ -6,6 +6,7 @@ rows that are not stored any more stay until pieces are merged or rewritten, whi
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,10 @@ class Piece:
         return self.batch is None
 
 
+def _start(piece: Piece) -> int:
+    return piece.start
+
+
 class Payload:
     """Rows of both sides.
 
@@ -62,7 +67,8 @@ class Payload:
         self.core = core
         self.store = store
         self._pieces: tuple[list[Piece], list[Piece]] = ([], [])
-        self._starts: list[Int64s] = [np.empty(0, np.int64), np.empty(0, np.int64)]
+        #: First addresses of the pieces, when they are known.
+        self._starts: list[Int64s | None] = [None, None]
         self._next_row = 0
         self._next_id = 0
 
@@ -116,16 +122,12 @@ class Payload:
         return f"{side}-{self._next_id}"
 
     def _insert(self, piece: Piece) -> None:
-        self._pieces[piece.side].append(piece)
-        self._sort(piece.side)
+        insort(self._pieces[piece.side], piece, key=_start)
+        self._starts[piece.side] = None
 
     def _remove(self, piece: Piece) -> None:
-        self._pieces[piece.side][:] = [other for other in self._pieces[piece.side] if other.id != piece.id]
-        self._sort(piece.side)
-
-    def _sort(self, side: int) -> None:
-        self._pieces[side].sort(key=lambda piece: piece.start)
-        self._starts[side] = np.array([piece.start for piece in self._pieces[side]], np.int64)
+        del self._pieces[piece.side][bisect_left(self._pieces[piece.side], piece.start, key=_start)]
+        self._starts[piece.side] = None
 
     def _rewrite(self, parts: Sequence[tuple[Piece, Mask]]) -> None:
         """One batch of the live rows of some batches."""
@@ -203,7 +205,10 @@ class Payload:
 
     def groups(self, side: int, rows: Int64s) -> list[tuple[Piece, Int64s]]:
         """The pieces some addresses are in, each with the places of its addresses in the list."""
-        order, bounds = _loops.split_by_segment(self._starts[side], rows)
+        starts = self._starts[side]
+        if starts is None:
+            starts = self._starts[side] = np.array([piece.start for piece in self._pieces[side]], np.int64)
+        order, bounds = _loops.split_by_segment(starts, rows)
         present = np.flatnonzero(np.diff(bounds)).tolist()
         return [(self._pieces[side][at], order[bounds[at] : bounds[at + 1]]) for at in present]
 
@@ -232,7 +237,7 @@ class Payload:
         """Forget everything."""
         for side in (0, 1):
             self._pieces[side].clear()
-            self._sort(side)
+            self._starts[side] = None
         self.store.clear()
 
     def segments(self) -> dict[str, pa.RecordBatch]:
