@@ -33,6 +33,7 @@ CREATE CQ grouped_from_a_landmark BEGIN 0 END 30 AS SELECT k, avg(v) FROM a [LAN
 CREATE CQ distinct_in_windows AS SELECT DISTINCT k, s FROM a [RANGE 7, ADVANCE 5];
 CREATE CQ distinct_for_ever AS SELECT DISTINCT k FROM a;
 CREATE CQ united AS SELECT k, s FROM a UNION ALL SELECT k, s FROM b;
+CREATE CQ announced AS SELECT punctuation, known_at FROM PUNCTUATIONS OF grouped_for_ever;
 """
 
 
