@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import StateUnwritable
+from penstock.kernel.segments import SPILLED
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
-_BODY = pa.schema({"body": pa.large_binary()})
+_BODY = pa.schema({"body": pa.large_binary()}, metadata={SPILLED: b""})
 
 
 class SpillStore(Protocol):
