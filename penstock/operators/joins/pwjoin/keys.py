@@ -14,7 +14,7 @@ from penstock.errors import InvalidPlan
 from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
 from penstock.model.batch import Int64s, int64s
 from penstock.model.masks import comparable
-from penstock.model.patterns import ANY, Pattern, constant, one_of
+from penstock.model.patterns import ANY, Pattern, constant, one_of, one_of_array
 from penstock.model.scalars import plain
 from penstock.operators.joins.pwjoin._numbering import fill, number_keys
 from penstock.operators.joins.pwjoin.trace import GREATEST_KEY, LEAST_KEY
@@ -177,10 +177,11 @@ class BookCodes:
         return self._numbers[mask]
 
     def singles(self, numbers: Int64s) -> list[tuple[Pattern, ...]]:
-        columns = [[plain(value) for value in column.to_pylist()] for column in self.take(numbers)]
+        columns = self.take(numbers)
         if len(columns) == 1 and len(numbers):
-            return [(one_of(columns[0]),)]
-        return [tuple(map(constant, row)) for row in zip(*columns, strict=True)]
+            return [(one_of_array(columns[0]),)]
+        # Each combination of several columns is a punctuation of its own, so there is an object for each anyway.
+        return [tuple(map(constant, row)) for row in zip(*(map(plain, column.to_pylist()) for column in columns), strict=True)]
 
     def keep(self, needed: Int64s) -> None:
         """Strike out all keys but some; a struck key that comes again gets another number."""
