@@ -8,6 +8,8 @@ from penstock.errors import CapacityError, PenstockError, StateUnwritable
 _MODULE = "penstock.errors."
 _TRACEBACK = "Traceback (most recent call last):"
 _FULL = ("No space left on device", "Disk quota exceeded")
+#: How Spark introduces what a worker raised.
+_WRAPPED = "An exception was thrown from the Python worker:"
 #: Lines of a message after its first; more would be the traceback's.
 _MOST_LINES = 6
 
@@ -34,12 +36,13 @@ def translated(failure: Exception) -> PenstockError:
 
 
 def _cause(lines: list[str]) -> str:
-    """The last line of the first Python traceback, where an error says what it is; else Java's or Spark's first line."""
-    if not any(_TRACEBACK in line for line in lines):
+    """The last line of the first Python traceback that is not about another, else Java's or Spark's first line."""
+    starts = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    if not starts:
         said = [line for line in lines if not line.startswith("An error occurred while calling")]
         return said[0].removeprefix(": ") if said else ""
-    start = next(number for number, line in enumerate(lines) if _TRACEBACK in line)
-    return next((line for line in lines[start + 1 :] if line.strip() and not line[0].isspace()), lines[0])
+    ends = [next((line for line in lines[start + 1 :] if line.strip() and not line[0].isspace()), lines[0]) for start in starts]
+    return next((line for line in ends if not line.rstrip().endswith(_WRAPPED)), ends[0])
 
 
 def _raised(first: str, following: list[str]) -> PenstockError:
@@ -56,10 +59,10 @@ def _raised(first: str, following: list[str]) -> PenstockError:
 
 
 def _message(lines: list[str]) -> list[str]:
-    """The rest of a message, up to the next traceback or Java frame."""
+    """The rest of a message, up to the next traceback, Java frame or what Spark adds."""
     kept: list[str] = []
     for line in lines[:_MOST_LINES]:
-        if not line.strip() or line.lstrip().startswith(("at ", _TRACEBACK, "File ")):
+        if not line.strip() or line.lstrip().startswith(("at ", _TRACEBACK, "File ", "SQLSTATE:", "=== ")):
             break
         kept.append(line)
     return kept

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta, encode_segment
 
@@ -78,6 +79,16 @@ class ShardStore:
 
     def save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
         """Write new segments and the record, remove dead segments; returns version, what is stored now, bytes written."""
+        try:
+            return self._save(state, fingerprint, stored)
+        except (EOFError, ConnectionError) as found:
+            # The JVM's end of the connection dies of an error of its file system without a word to this end.
+            raise StateUnwritable(
+                "Spark's state store hung up while state was saved, as it does when the disk of the checkpoint is full; nothing is "
+                "lost: free space and start again with the same checkpoint (the executor's log has the cause)"
+            ) from found
+
+    def _save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
         for name in stored.keys() - state.segments.keys():
             for number in range(stored[name].pieces):
                 self._pieces.removeKey(_piece(name, number))
