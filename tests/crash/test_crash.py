@@ -90,6 +90,7 @@ def test_a_full_disk_stops_with_a_message_and_nothing_is_lost(victim: Victim, sm
     victim.start()
     assert victim.finish() == 3, victim.log()
     said = victim.log().splitlines()[-1]
-    assert said.startswith("state.unwritable") and "the disk of the checkpoint is full" in said
+    assert said.startswith("state.unwritable")
+    assert "the disk of the checkpoint is full" in said
     assert not _mount("remount,size=64m", small_disk)
     assert_finishes(victim, expected)

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
-from penstock.runners.spark.exchange import PACKET_SCHEMA, packed_rows
+from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 

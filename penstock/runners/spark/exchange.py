@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,23 +11,12 @@ from pyspark.sql import DataFrame
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
+from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.workers import settle
 
-#: Rows crossing an exchange: the shard, a packet's header and body, or a shard's report.
-PACKET_SCHEMA = "shard INT, header STRING, body BINARY, report STRING"
-
 #: A packing task cuts its rows into packets of about this size.
 PACKET_ROWS = 1 << 19
-
-_ARROW = pa.schema([("shard", pa.int32()), ("header", pa.string()), ("body", pa.binary()), ("report", pa.string())])
-
-
-def packed_rows(rows: Sequence[tuple[int, str, bytes | None, str | None]]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(list(column), item.type) for column, item in zip(columns, _ARROW, strict=True)], schema=_ARROW
-    )
 
 
 def with_system_columns(frame: DataFrame, prefix: Prefix) -> DataFrame:

@@ -15,7 +15,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.kernel.packets import Packet
 from penstock.lowering.stages import Job, Stage
 from penstock.model.declarations import StreamDeclaration
-from penstock.runners.spark.exchange import PACKET_SCHEMA, packed
+from penstock.runners.spark.exchange import packed
+from penstock.runners.spark.packet_rows import PACKET_SCHEMA
 from penstock.runners.spark.processor import REPORT, ShardProcessor, StageHost
 from penstock.runners.spark.workers import settle
 

@@ -19,7 +19,8 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.lowering.stages import Stage
 from penstock.model.batch import Batch
 from penstock.runners.shard import StepResult, make_kernel, step
-from penstock.runners.spark.exchange import batch_id, packed_rows
+from penstock.runners.spark.exchange import batch_id
+from penstock.runners.spark.packet_rows import packed_rows
 from penstock.runners.spark.quarantine import write_refused
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.state import Segments, ShardStore

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
+from penstock.runners.spark.home import quick_home
 from penstock.runners.spark.java import use_java
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -50,7 +51,15 @@ def create_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in {**REQUIRED, "spark.sql.shuffle.partitions": str(shards), **(conf or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    if not _is_one_machine(master):
+        return builder.getOrCreate()
+    with quick_home():
+        return builder.config("spark.python.daemon.module", "penstock.runners.spark.daemon").getOrCreate()
+
+
+def _is_one_machine(master: str | None) -> bool:
+    """Whether workers certainly have this Penstock; executors may get it only with their first task, after their daemon."""
+    return (master or os.environ.get("MASTER", "local")).split("[")[0] == "local"
 
 
 def clone_session(spark: SparkSession) -> SparkSession:
