@@ -20,8 +20,7 @@ demo: $(READY)  ## run an example for a minute (DEMO=auction DEMO_SECONDS=60)
 
 test: lint types imports  ## everything: style, types, imports, all tests
 	$(PYTEST) -n 2 -m "not spark and not crash"
-	$(PYTEST) -m "spark and not crash"
-	$(PYTEST) -m crash
+	$(PYTEST) -n 2 --dist loadfile -m "spark or crash"
 
 check: lint types imports fast  ## what must hold before every commit; needs no Java
 
@@ -43,10 +42,10 @@ fast: $(READY)  ## tests and examples in docstrings, without Spark
 	$(PYTEST) -n 2 -m "not spark and not crash and not slow"
 
 spark: $(READY)  ## tests on Spark
-	$(PYTEST) -m "spark and not crash"
+	$(PYTEST) -n 2 --dist loadfile -m "spark and not crash"
 
 crash: $(READY)  ## tests that kill processes
-	$(PYTEST) -m crash
+	$(PYTEST) -n 2 --dist loadfile -m crash
 
 bench: $(READY)  ## benchmarks; results are added to benchmarks/RESULTS.md
 	@for module in $$(ls benchmarks/[a-z]*.py | grep -v common); do \

@@ -97,6 +97,12 @@ class Victim:
         return found
 
 
+def assert_finishes(victim: Victim, expected: Bag) -> None:
+    victim.start()
+    assert victim.finish() == 0, victim.log()
+    assert victim.answers() == expected
+
+
 def _parent(process: psutil.Process) -> psutil.Process | None:
     try:
         return process.parent()
