@@ -181,8 +181,36 @@ class NumericOverflow(DataError):
     code = "data.numeric-overflow"
 
 
+class InvalidEventPattern(UserError):
+    code = "patterns.invalid"
+
+
+class TooManyRuns(CapacityError):
+    code = "capacity.pattern-runs"
+
+
 class InvalidConfiguration(UserError):
     code = "operators.configuration"
+
+
+class InvalidConstraint(UserError):
+    code = "constraints.invalid"
+
+
+class UnknownEventType(UnknownName):
+    code = "constraints.unknown-type"
+
+
+class NeverMatches(UserError):
+    code = "constraints.never-matches"
+
+
+class InvalidWorkflow(UserError):
+    code = "constraints.workflow"
+
+
+class ConstraintViolated(DataError):
+    code = "data.constraint-violated"
 
 
 class StateFormat(UserError):
