@@ -3,10 +3,13 @@
 All inputs joined on one common key become one join of n inputs. Otherwise the inputs are joined two by two in the order
 of FROM, each step with at least one equality; a step then also has to say that *every* earlier row is recent enough,
 because the window of an intermediate result only sees its newest row.
+
+A window of rows counts every row of its source: conditions on such a source choose among the pairs, not before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -17,7 +20,7 @@ from penstock.expressions.nodes import Call, Column, Expr, Literal, columns_of, 
 from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
 from penstock.model.join_variants import JoinHint
-from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
 
 _DISJOINT = ("tumbling", "hopping", "fixed")
@@ -46,22 +49,25 @@ def join(
     scope: Scope, conditions: list[Expr], clock: bool, life: Lifespan, hint: JoinHint | None = None
 ) -> tuple[Node, tuple[Window, ...]]:
     """The plan that joins all inputs of a select, and the windows of the inputs."""
-    sorted_ = _sort(scope, conditions)
-    parts = [_prepared(part.node, sorted_.local[i], sorted_.computed[i]) for i, part in enumerate(scope.inputs)]
     windows = tuple(join_window(part.window, clock, life) for part in scope.inputs)
+    sorted_ = _sort(scope, conditions, windows)
+    parts = [_prepared(part.node, sorted_.local[i], sorted_.computed[i]) for i, part in enumerate(scope.inputs)]
     keys = _common_keys(sorted_.equalities, len(parts))
     if keys:
         return _one_join(parts, keys, windows, sorted_, life, hint), windows
     return _join_two_by_two(scope, parts, windows, sorted_, life, hint), windows
 
 
-def _sort(scope: Scope, conditions: list[Expr]) -> _Conditions:
+def _sort(scope: Scope, conditions: list[Expr], windows: tuple[Window, ...]) -> _Conditions:
     size = len(scope.inputs)
     found = _Conditions([[] for _ in range(size)], [{} for _ in range(size)])
     for condition in conditions:
         used = frozenset(scope.input_of(name) for name in columns_of(condition))
-        if len(used) <= 1:  # a condition without columns holds for all rows or none: any input will do
-            found.local[next(iter(used), 0)].append(condition)
+        owner = next(iter(used), 0)  # a condition without columns holds for all rows or none: any input will do
+        if len(used) <= 1 and isinstance(windows[owner], Rows):
+            found.rest.append((frozenset({owner}), condition))
+        elif len(used) <= 1:
+            found.local[owner].append(condition)
         elif equality := _equality(scope, condition, found.computed):
             found.equalities.append(equality)
         else:
@@ -130,6 +136,7 @@ def _join_two_by_two(
     scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan, hint: JoinHint | None
 ) -> Node:
     refuse_frames_in_steps(windows, scope.inputs[0].place)
+    refuse_rows(scope.inputs, windows, "a join of more than two inputs without a common key")
     node, joined = parts[0], [0]
     waiting = list(range(1, len(parts)))
     while waiting:
@@ -206,6 +213,14 @@ def refuse_frames_in_steps(windows: tuple[Window, ...], place: Place | None) -> 
         raise InvalidWindow(text, place)
 
 
+def refuse_rows(inputs: Sequence[Input], windows: Sequence[Window], where: str) -> None:
+    """Refuse windows that count rows where an intermediate row, or one without partner, would have to be counted."""
+    for part, window in zip(inputs, windows, strict=True):
+        if isinstance(window, Rows):
+            place = part.window.place if part.window is not None else part.place
+            raise InvalidWindow(f"{where} takes no ROW windows; use RANGE", place)
+
+
 def _no_key(scope: Scope, joined: list[int], missing: int) -> InvalidPlan:
     new = scope.inputs[missing]
     other = scope.inputs[joined[0]]
@@ -222,6 +237,12 @@ def window_over_join(windows: tuple[Window, ...], life: Lifespan, place: Place |
     """The window of an aggregate or DISTINCT over a join: it follows from what was written at the inputs alone."""
     if any(isinstance(window, Unbounded) for window in windows):
         return Unbounded()
+    if any(isinstance(window, Rows) for window in windows):
+        text = (
+            "an aggregate or DISTINCT over a join with ROW windows has no window to follow; "
+            "write the join as a query of its own and give its result a window"
+        )
+        raise InvalidWindow(text, place)
     sizes = [window.size for window in windows if isinstance(window, Sliding)]
     if sizes:
         return Framed(max(sizes), max(sizes), max(sizes)).check(life, place)

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from penstock.errors import InvalidPlan
 from penstock.expressions.nodes import Call, Column, Expr, columns_of, conjoin
-from penstock.language.joins import join, no_later_than, refuse_frames_in_steps, time_column, with_columns
+from penstock.language.joins import join, no_later_than, refuse_frames_in_steps, refuse_rows, time_column, with_columns
 from penstock.language.resolve import Input, Scope
 from penstock.language.syntax import Text
 from penstock.language.windows import join_window
@@ -43,6 +43,7 @@ def join_in_order(first: Input, steps: Sequence[Step], text: Text, clock: bool, 
     """The plan of all steps, and the windows of all sources."""
     inputs = (first, *(step.new for step in steps))
     windows = tuple(join_window(part.window, clock, life) for part in inputs)
+    refuse_rows(inputs, windows, "a query with outer, semi or anti joins")
     if len(inputs) > 2:
         refuse_frames_in_steps(windows, first.place)
     leading = len(list(takewhile(lambda step: step.kind is JoinKind.INNER, steps)))

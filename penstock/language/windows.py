@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
 from penstock.language.syntax import Amount, WindowClause, Word, expected
 from penstock.model.elements import FOREVER
-from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
 #: Microseconds of each unit, by its singular.
 UNITS = {
@@ -87,12 +87,17 @@ def join_window(clause: WindowClause | None, clock: bool, life: Lifespan) -> Win
     """The window of a join's input; without a clause rows are kept until metadata say otherwise."""
     if clause is None or clause.measure == "UNBOUNDED":
         return Unbounded()
-    if clause.measure == "ROWS" or clause.partition_by:
-        text = "count windows on joins are not available; use RANGE, or PARTITION BY … on the aggregate"
+    if clause.partition_by:
+        text = "a window on a join's input is one for all values; leave PARTITION BY out, or put it on the aggregate"
         raise InvalidWindow(text, clause.place)
     slides = clause.form == "SLIDE" or _is_one_tuple(clause.advance)
-    moves = clause.advance or clause.move or clause.anchor or clause.form == "TUMBLING"
-    if not slides and moves:
+    moves = not slides and bool(clause.advance or clause.move or clause.anchor or clause.form == "TUMBLING")
+    if clause.measure == "ROWS":
+        if moves or clause.size is None:
+            text = "a ROW window on a join's input holds the last rows and slides with each; write [ROWS n] alone, or use RANGE"
+            raise InvalidWindow(text, clause.place)
+        return Rows(count(clause.size)).check(clause.place)
+    if moves:
         return _frame(clause, clock, life)
     assert clause.size is not None
     return Sliding(length(clause.size, clock)).check(clause.place)

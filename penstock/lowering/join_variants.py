@@ -10,10 +10,11 @@ from typing import Any
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
 from penstock.model.join_variants import JoinHint, JoinVariant
+from penstock.model.windows import Rows
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin
 from penstock.operators.joins.pjoin.registry import STANDARD
-from penstock.operators.joins.pwjoin.config import JoinConfig
+from penstock.operators.joins.pwjoin.config import Clock, JoinConfig
 from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin
 from penstock.plan.nodes import relational as nodes
 
@@ -51,7 +52,8 @@ def pjoin_config(hint: JoinHint) -> PJoinConfig:
 def window_config(hint: JoinHint, windows: tuple[Any, ...]) -> JoinConfig:
     """The configuration that the options of the other hints describe."""
     known = [field.name for field in fields(JoinConfig) if field.name not in _GIVEN]
-    return JoinConfig(windows, clock="frontier", **_options(hint, known))
+    clock: Clock = "global_order" if any(isinstance(window, Rows) for window in windows) else "frontier"
+    return JoinConfig(windows, clock=clock, **_options(hint, known))
 
 
 def _options(hint: JoinHint, known: Iterable[str]) -> dict[str, Any]:

@@ -229,10 +229,13 @@ class _Builder:
         """Behind a source the operators that make its punctuations, as far as the keys of this entry are concerned."""
         for item in self._chosen(prefix.stream):
             column = dict(prefix.kept).get(item.column)
-            recipe = None if column is None or column not in (keys or ()) else recipe_of_generator(item, prefix, column)
-            if recipe is None or (item.reference is not None and keys != (column,)):
+            # Where one shard has all rows it hears of every value that is closed; scopes are of use beside a key only.
+            is_wanted = column is not None and (column in (keys or ()) or (keys == () and item.rows == 0))
+            recipe = recipe_of_generator(item, prefix, column) if is_wanted and column is not None else None
+            if recipe is None or (item.reference is not None and keys not in ((column,), ())):
                 continue  # an end told elsewhere must be known in the shard of the value
-            sources = (port, *(((self._reference_entry(item.reference, level), ""),) if item.reference is not None else ()))
+            told = item.reference
+            sources = (port, *(((self._reference_entry(told, level, keys == ()), ""),) if told is not None else ()))
             port = (self._generator(recipe, level, sources), "")
         return port
 
@@ -254,12 +257,12 @@ class _Builder:
             self._generators[stream.name] = chosen(self.catalog, stream)
         return self._generators[stream.name]
 
-    def _reference_entry(self, told: EndOfLife, level: int) -> str:
-        """Where the stream that tells the ends enters, spread by the value."""
+    def _reference_entry(self, told: EndOfLife, level: int, in_one_shard: bool) -> str:
+        """Where the stream that tells the ends enters: spread by the value, unless one shard has it all."""
         stream = self.catalog.stream(told.stream)
         names = [stream.schema[name].name for name in dict.fromkeys((told.key, told.time))]
         prefix = Prefix(stream, tuple((name, Column(name)) for name in names), (), stream.schema.select(names))
-        return self._source(prefix, (names[0],), level)
+        return self._source(prefix, () if in_one_shard else (names[0],), level)
 
     def _source(self, prefix: Prefix, keys: Keys, level: int) -> str:
         for known in self._level(level).sources:
@@ -333,7 +336,8 @@ def _known_senders(found: _Placed | Prefix) -> Spread:
 def _wanted(node: Node, inputs: list[_Placed | Prefix]) -> list[Keys]:
     """How each input must be partitioned; an existing partitioning that suffices is kept."""
     if isinstance(node, nodes.WindowJoin):
-        return _join_keys(node, inputs)
+        # The last rows of an input are the last of all its keys: one place has to count them.
+        return [() for _ in inputs] if node.counts_rows else _join_keys(node, inputs)
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
         return [_enough(_spread(node.window, columns), inputs[0])]

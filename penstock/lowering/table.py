@@ -14,6 +14,7 @@ from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
 from penstock.operators.group_by.operator import GroupBy
 from penstock.operators.joins.preserving_join import PreservingJoin
+from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter, Select
@@ -54,6 +55,8 @@ def _window_join(node: nodes.WindowJoin) -> Recipe:
         return partial(PreservingJoin, node.kind, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
     if node.hint is not None:
         return hinted(node, node.hint)
+    if node.counts_rows:
+        return partial(PWJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
     return partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
 
 

@@ -5,8 +5,8 @@ One closed formula covers every type (positions are times or sequence numbers, i
     ws_k = begin + k·move_start        we_k = begin + size + k·move_end        k = 0, 1, 2, …
     W_k  = { t : ws_k ≤ pos(t) < we_k  and  begin ≤ ts(t) < end }
 
-Two windows are not of this form: `Unbounded` (no window: only metadata can close what is computed over it) and
-`Sliding` (a join's "not older than": each row has its own window).
+Three windows are not of this form: `Unbounded` (no window: only metadata can close what is computed over it), and `Sliding`
+and `Rows` (a join's "not older than" and "among the last": each row has its own window).
 """
 
 from __future__ import annotations
@@ -61,6 +61,29 @@ class Sliding:
 
     def __str__(self) -> str:
         return f"sliding {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Each row sees the last `size` rows of this input that came before it, whatever their key; None: all of them; joins only.
+
+    Rows of all inputs are in one order: by time, number of the input, position.
+
+    Examples
+    --------
+    >>> str(Rows(10))
+    'rows 10'
+    """
+
+    size: int | None
+
+    def check(self, place: Place | str | None = None) -> Rows:
+        if self.size is not None and self.size < 0:
+            raise InvalidWindow(f"a window cannot hold {self.size} rows; write 0 (nothing joins) or more", place)
+        return self
+
+    def __str__(self) -> str:
+        return "rows unbounded" if self.size is None else f"rows {self.size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +199,4 @@ class Framed:
         return text + (f" partition by {', '.join(self.partition_by)}" if self.partition_by else "")
 
 
-Window: TypeAlias = Unbounded | Sliding | Framed
+Window: TypeAlias = Unbounded | Sliding | Rows | Framed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
-from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.relational import (
     Announced,
     Distinct,
@@ -129,6 +129,8 @@ def window_text(window: Window, clock: bool) -> str:
     """
     if isinstance(window, Unbounded):
         return str(window)
+    if isinstance(window, Rows):
+        return "all rows" if window.size is None else f"last {window.size} rows"
     timed = clock and not (isinstance(window, Framed) and window.in_rows)
 
     def length(value: int) -> str:

@@ -193,8 +193,10 @@ WINDOWS = [
     ("SELECT count(*) FROM step «[»RANGE 5, ADVANCE 2 TUMBLING]", "ADVANCE and TUMBLING say different things"),
     ("SELECT count(*) FROM step «[»FIXED RANGE 5, ADVANCE 2]", "ADVANCE and FIXED say different things"),
     ("SELECT count(*) FROM step «[»RANGE 5 SLIDE PER TUPLE]", "write ADVANCE with the step you need"),
-    ("SELECT b.item FROM bid b «[»ROW 5], ask a WHERE b.item = a.item", "count windows on joins are not available; use RANGE"),
-    ("SELECT b.item FROM bid b «[»PARTITION BY item RANGE 5 DAYS], ask a WHERE b.item = a.item", "PARTITION BY … on the aggregate"),
+    ("SELECT b.item FROM bid b «[»ROW 5, ADVANCE 5], ask a WHERE b.item = a.item", "holds the last rows and slides with each"),
+    ("SELECT b.item FROM bid b «[»ROW -5], ask a WHERE b.item = a.item", "a window cannot hold -5 rows"),
+    ("SELECT b.item FROM bid b LEFT JOIN ask a «[»ROW 5] ON b.item = a.item", "joins takes no ROW windows; use RANGE"),
+    ("SELECT b.item FROM bid b «[»PARTITION BY item RANGE 5 DAYS], ask a WHERE b.item = a.item", "leave PARTITION BY out"),
     (
         "SELECT count(*) FROM «bid» b [RANGE 5 DAYS, ADVANCE 1 DAY], ask a [RANGE 5 DAYS, ADVANCE 1 DAY] WHERE b.item = a.item",
         "do not overlap",

@@ -7,7 +7,7 @@ from math import inf
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from penstock.errors import OutOfMemory
 from penstock.language.application import parse_application
@@ -165,6 +165,7 @@ def test_a_deviation_of_a_fifth_is_put_up_with() -> None:
     wanted=st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.floats(0, 1e6), min_size=1, max_size=6),
     floor=st.floats(0, 100), spare=st.floats(0, 1e5),
 )  # fmt: skip
+@example(wanted={"a": 5e-324}, floor=0.0, spare=1.5)
 @settings(max_examples=80, deadline=None)
 def test_memory_is_shared_in_proportion_and_nobody_falls_below_the_floor(
     wanted: dict[str, float], floor: float, spare: float

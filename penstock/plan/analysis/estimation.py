@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.errors import OutOfMemory
 from penstock.metadata.statistics import Ewma, WatchedInput
 from penstock.model.schema import Schema
-from penstock.model.windows import Framed, Sliding
+from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import BoundedBy, Holding, label
 from penstock.plan.analysis.knowledge import Knowledge
 from penstock.plan.nodes.relational import WindowJoin, has_clock_time
@@ -38,6 +38,8 @@ class Basis(StrEnum):
 
     #: Rows leave by their window; values may be closed earlier, but nothing is measured of that yet.
     WINDOW = "window"
+    #: The window is a number of rows.
+    COUNT = "row window"
     #: Lives of values were measured.
     MEASURED = "measured"
     #: Only punctuations let rows go, and nothing is measured of them yet.
@@ -63,6 +65,8 @@ class InputEstimate:
     is_possibly_unsafe
         Without a window, and values stay open for longer than those that were closed (or none was closed yet): the state
         may grow without end.
+    count
+        Rows of a window that counts them; None: it does not.
     """
 
     name: str
@@ -71,10 +75,13 @@ class InputEstimate:
     bytes_per_row: float
     basis: Basis
     is_possibly_unsafe: bool = False
+    count: int | None = None
 
     @property
     def rows(self) -> float | None:
         """Rows in state at a time, on average; infinite: without end."""
+        if self.count is not None:
+            return float(self.count)
         if self.stay is not None and not isfinite(self.stay):
             return inf
         return None if self.rate is None or self.stay is None else self.rate * self.stay
@@ -144,9 +151,17 @@ def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: 
     """What declarations say about the memory of each input of a join."""
     second = 1e6 if has_clock_time(node) else 1.0
     return tuple(
-        _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second)
+        _counted(node.windows[port], label(part, keys), bytes_per_row(part.schema))
+        or _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second)
         for port, (part, keys, known, holding) in enumerate(zip(node.parts, node.keys, inputs, holdings, strict=True))
     )
+
+
+def _counted(window: object, name: str, width: float) -> InputEstimate | None:
+    """A window of rows is full sooner or later, whatever the rate."""
+    if not isinstance(window, Rows) or window.size is None:
+        return None
+    return InputEstimate(name, None, None, width, Basis.COUNT, count=window.size)
 
 
 def _stay(node: WindowJoin, port: int, inputs: Sequence[Knowledge]) -> float | None:
@@ -361,7 +376,7 @@ def allocate(budget_bytes: float, wanted_bytes: Mapping[str, float], floor_bytes
         rest = budget_bytes - floor_bytes * len(floored)
         total = sum(size for name, size in wanted_bytes.items() if name not in floored)
         free = [name for name in wanted_bytes if name not in floored]
-        shares = {name: rest * wanted_bytes[name] / total if total else rest / max(len(free), 1) for name in free}
+        shares = {name: rest * (wanted_bytes[name] / total) if total else rest / max(len(free), 1) for name in free}
         below = {name for name, share in shares.items() if share < floor_bytes}
         if not below:
             return {name: shares.get(name, floor_bytes) for name in wanted_bytes}

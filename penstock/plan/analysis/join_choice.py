@@ -35,7 +35,8 @@ def choose(node: WindowJoin, inputs: Sequence[Knowledge]) -> JoinChoice:
     windows = [label(part, keys) for part, keys, window in zip(node.parts, node.keys, node.windows, strict=True) if _bounds(window)]
     closing = _closing(node, inputs)
     reasons = [f"windows on {_listed(windows)}" if windows else "no window", f"punctuations: {closing}" if closing else ""]
-    why = "; ".join(filter(None, [*reasons, "" if closing else "nobody closes the key"]))
+    counts = "rows are counted in one shard" if node.counts_rows else ""
+    why = "; ".join(filter(None, [*reasons, "" if closing else "nobody closes the key", counts]))
     if len(node.parts) > 2:
         return JoinChoice(JoinVariant.MPWJOIN if closing else JoinVariant.MWJOIN, f"{len(node.parts)} inputs, {why}")
     if windows:

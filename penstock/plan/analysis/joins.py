@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from penstock.model.join_kinds import JoinKind
-from penstock.model.windows import Framed, Sliding
+from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import (
     BoundedBy,
     Growth,
@@ -31,9 +31,14 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
     A row of input i goes when its window has passed the event time of every other input, when all others have closed
     its key, or when its key is finished: one input has closed it and has no row of it left. The last rule needs that
     rows of *that* input go, so it is applied until nothing new follows.
+
+    Where a window counts rows, every row also waits until all inputs have passed it.
     """
     ports = range(len(node.parts))
-    found = {port: holding for port in ports if (holding := _by_window(node, inputs, port) or _by_others(node, inputs, port))}
+    if node.counts_rows and any(known.stalled for known in inputs):
+        return [_waiting_for_ever(node, inputs, port) for port in ports]
+    rules = (_by_count, _by_window, _by_others)
+    found = {port: holding for port in ports if (holding := _first(rule(node, inputs, port) for rule in rules))}
     while True:
         more = {port: holding for port in ports if port not in found and (holding := _by_finished_keys(node, inputs, port, found))}
         if not more:
@@ -46,6 +51,36 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
 def _held_back(holding: Holding) -> Holding:
     """Rows that may be answers without partner keep their time, so the frontier of the output waits for them."""
     return replace(holding, why=f"{holding.why}; event time of the output waits for it until its answer is known")
+
+
+def _first(found: Iterable[Holding | None]) -> Holding | None:
+    return next((holding for holding in found if holding is not None), None)
+
+
+def _by_count(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holding | None:
+    """The window holds a number of rows; others wait for their place in the order of all inputs."""
+    window = node.windows[port]
+    if not isinstance(window, Rows) or window.size is None:
+        return None
+    name, behind = _names(node)[port], max(known.lag for known in inputs)
+    why = f"its window holds the last {window.size} rows, counted in one shard; a row waits until all inputs have passed it"
+    size = f"≤ {window.size} rows"
+    if not behind:
+        return Holding(f"rows of {name}", why, BoundedBy.COUNT, None, size, float(window.size))
+    more = rows_within(inputs[port].rate, behind)
+    rows = None if more is None else window.size + more
+    size += f" + rate({name}) × {length_text(behind, has_clock_time(node))}"
+    return Holding(f"rows of {name}", why, BoundedBy.COUNT, None, size, rows)
+
+
+def _waiting_for_ever(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holding:
+    names = _names(node)
+    what = f"rows of {names[port]}"
+    if ends(node.life):
+        return until_end(what)
+    slow, why = next((name, known.stalled) for name, known in zip(names, inputs, strict=True) if known.stalled)
+    text = f"a row waits for its place in the order of all inputs, and event time of {slow} does not advance ({why})"
+    return Holding(what, text, growth=Growth.ROWS)
 
 
 def _names(node: WindowJoin) -> list[str]:

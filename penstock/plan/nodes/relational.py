@@ -21,7 +21,7 @@ from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.schema import TIMESTAMP, Field, Schema
-from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,8 @@ class WindowJoin:
             raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
         if self.kind is not JoinKind.INNER and len(self.parts) != 2:
             raise InvalidPlan(f"{self.kind.words} JOIN takes two inputs; found {len(self.parts)}")
+        if self.kind is not JoinKind.INNER and self.counts_rows:
+            raise InvalidPlan(f"{self.kind.words} JOIN takes windows of time; windows that count rows are for inner joins")
         landmarks = [isinstance(window, Framed) and window.kind == "landmark" for window in self.windows]
         if all(landmarks) and self.life.end == FOREVER:
             raise InvalidPlan(
@@ -206,6 +208,11 @@ class WindowJoin:
     def pair_schema(self) -> Schema:
         """Columns of all inputs, which the residual condition reads."""
         return Schema(tuple(item for part in self.parts for item in part.schema), "the join")
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether some window is a number of rows: then all rows are put into one order, in one place."""
+        return any(isinstance(window, Rows) for window in self.windows)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.expressions.nodes import Expr, conjoin, conjuncts
-from penstock.model.windows import Framed
+from penstock.model.windows import Rows
 from penstock.plan.nodes.relational import Node, Select, WindowJoin
 from penstock.plan.rewrites.rebuild import bottom_up, filtered, reads
 
@@ -14,8 +14,8 @@ from penstock.plan.rewrites.rebuild import bottom_up, filtered, reads
 def push_filter_below_join(plan: Node) -> Node:
     """Move conditions that read one input of a join below it, from a selection above and from the join itself.
 
-    Rows that cannot be in a result are then neither stored nor probed. It does not fire over windows of rows: there a
-    row that is filtered out still takes a place in its window.
+    Rows that cannot be in a result are then neither stored nor probed. It does not go below an input with a window of rows:
+    there a row that is filtered out still takes a place in its window.
 
     In outer, semi and anti joins a condition above goes below only on the side of an input whose columns are never
     NULL-extended, and one of the join itself only where a row that fails it is no answer without partner.
@@ -26,11 +26,12 @@ def push_filter_below_join(plan: Node) -> Node:
 def _pushed(node: Node) -> Node:
     above = conjuncts(node.condition) if isinstance(node, Select) else []
     join = node.input if isinstance(node, Select) else node
-    if not isinstance(join, WindowJoin) or any(isinstance(window, Framed) and window.in_rows for window in join.windows):
+    if not isinstance(join, WindowJoin):
         return node
     within = conjuncts(join.residual) if join.residual is not None else []
-    from_above = [port for port in range(len(join.parts)) if port not in join.kind.extended]
-    from_within = [port for port in range(len(join.parts)) if port not in join.kind.preserved]
+    ports = [port for port, window in enumerate(join.windows) if not isinstance(window, Rows)]
+    from_above = [port for port in ports if port not in join.kind.extended]
+    from_within = [port for port in ports if port not in join.kind.preserved]
     own = [_of_one_input(join, condition, from_above) for condition in above]
     own += [_of_one_input(join, condition, from_within) for condition in within]
     if all(port is None for port in own):

@@ -3,6 +3,7 @@ CREATE STREAM a (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 3);
 CREATE STREAM b (k BIGINT, w BIGINT, ts BIGINT, WATERMARK ts DELAY OF 3);
 CREATE CQ over_a_list AS SELECT v FROM (SELECT a.v AS v, b.w AS w FROM a [RANGE 9], b [RANGE 5] WHERE a.k = b.k AND a.v <> b.w) j WHERE v > 1 AND w < 6 AND v < w;
 CREATE CQ with_advance AS SELECT v FROM (SELECT a.v AS v, b.w AS w FROM a [RANGE 8, ADVANCE 4], b [RANGE 8, ADVANCE 4] WHERE a.k = b.k) j WHERE v + 1 > 2;
+CREATE CQ row_windows AS SELECT v FROM (SELECT a.v AS v, b.w AS w FROM a [ROWS 8], b [RANGE 8] WHERE a.k = b.k) j WHERE v > 1 AND w < 6;
 ----
 over_a_list
 Project v
@@ -37,6 +38,22 @@ Project v
       Select a.v + 1 > 2
         Scan a
       Scan b
+
+row_windows
+Project v
+  Project v = a.v, w = b.w
+    Select a.v > 1 AND b.w < 6
+      WindowJoin a.k = b.k [last 8 rows | sliding 8]
+        Scan a
+        Scan b
+=>
+Project v
+  Project v = a.v, w = b.w
+    Select a.v > 1
+      WindowJoin a.k = b.k [last 8 rows | sliding 8]
+        Scan a
+        Select b.w < 6
+          Scan b
 
 ====
 -- what reads two inputs stays, and so does a filter on a count above its grouping

@@ -5,35 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias
 
-from penstock.errors import InvalidPlan, InvalidWindow
-from penstock.model.windows import Sliding, Unbounded
+from penstock.errors import InvalidPlan
+from penstock.model.windows import Rows, Sliding, Unbounded
 
 #: One bit per input in a machine word, of which we use half.
 MOST_STREAMS = 32
 
 StateKind: TypeAlias = Literal["cluster", "split", "tables"]
 Clock: TypeAlias = Literal["global_order", "source_order", "frontier"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A row joins the last `size` rows of this input that arrived before it, whatever their key; None: all of them.
-
-    Examples
-    --------
-    >>> str(Rows(10))
-    'rows 10'
-    """
-
-    size: int | None
-
-    def check(self) -> Rows:
-        if self.size is not None and self.size < 0:
-            raise InvalidWindow(f"a window cannot hold {self.size} rows; write 0 (nothing joins) or more")
-        return self
-
-    def __str__(self) -> str:
-        return "rows unbounded" if self.size is None else f"rows {self.size}"
 
 
 JoinWindow: TypeAlias = Sliding | Unbounded | Rows

@@ -13,8 +13,8 @@ import numpy as np
 
 from penstock.model.batch import Int64s
 from penstock.model.elements import FOREVER, NEVER
-from penstock.model.windows import Sliding
-from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow, Rows
+from penstock.model.windows import Rows, Sliding
+from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow
 from penstock.operators.joins.pwjoin.trace import TOTALS
 
 NONE = -1

@@ -15,9 +15,9 @@ from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
-from penstock.model.windows import Lifespan, Window
+from penstock.model.windows import Lifespan, Rows, Window
 from penstock.operators.joins.pwjoin.announcements import Announcer
-from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow, Rows
+from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow
 from penstock.operators.joins.pwjoin.core import JoinCore
 from penstock.operators.joins.pwjoin.emitting import OutputMarks, ResultRows
 from penstock.operators.joins.pwjoin.keys import codes_of
@@ -78,7 +78,7 @@ class PWJoin:
         self,
         schemas: Sequence[pa.Schema],
         keys: Sequence[Sequence[str]],
-        windows: Sequence[Window | Rows],
+        windows: Sequence[Window],
         output_schema: pa.Schema,
         residual: Expr | None = None,
         life: Lifespan | None = None,
@@ -296,7 +296,7 @@ class MWJoin(PWJoin):
         self,
         schemas: Sequence[pa.Schema],
         keys: Sequence[Sequence[str]],
-        windows: Sequence[Window | Rows],
+        windows: Sequence[Window],
         output_schema: pa.Schema,
         residual: Expr | None = None,
         life: Lifespan | None = None,
@@ -307,7 +307,7 @@ class MWJoin(PWJoin):
         super().__init__(schemas, keys, windows, output_schema, residual, life, given.baseline(given.buckets), ranks)
 
 
-def _configured(windows: Sequence[Window | Rows], config: JoinConfig | None) -> JoinConfig:
+def _configured(windows: Sequence[Window], config: JoinConfig | None) -> JoinConfig:
     own: tuple[JoinWindow, ...] = tuple(windows)  # type: ignore[arg-type]  # framed windows are refused below
     if config is not None:
         return replace(config, windows=own)

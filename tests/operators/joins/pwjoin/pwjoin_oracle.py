@@ -10,8 +10,8 @@ import hypothesis.strategies as st
 import numpy as np
 
 from penstock.model.elements import FOREVER, NEVER
-from penstock.model.windows import Sliding, Unbounded
-from penstock.operators.joins.pwjoin.config import JoinConfig, Rows
+from penstock.model.windows import Rows, Sliding, Unbounded
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.core import JoinCore
 from penstock.operators.joins.pwjoin.trace import GREATEST_KEY, LEAST_KEY, Fate, Items, Kind
 

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 from penstock.model.elements import FOREVER
-from penstock.model.windows import Sliding
-from penstock.operators.joins.pwjoin.config import JoinConfig, Rows
+from penstock.model.windows import Rows, Sliding
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.trace import Kind
 
 

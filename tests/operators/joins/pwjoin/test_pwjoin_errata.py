@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from pwjoin_oracle import Item, Stepper, brute_force, configs, ordered_items
 from pwjoin_printed import PrintedJoin
 
-from penstock.operators.joins.pwjoin.config import JoinConfig, Rows
+from penstock.model.windows import Rows
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.run import run_items
 from penstock.operators.joins.pwjoin.trace import Fate, Items, Kind
 

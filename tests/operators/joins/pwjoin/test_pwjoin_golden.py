@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pwjoin_oracle import Item, Stepper
 
-from penstock.model.windows import Sliding
+from penstock.model.windows import Rows, Sliding
 from penstock.operators.joins.pwjoin import layout as lay
-from penstock.operators.joins.pwjoin.config import JoinConfig, Rows
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.run import run_items
 from penstock.operators.joins.pwjoin.trace import Fate, Items, Kind
 

@@ -19,8 +19,8 @@ from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Quarantined
 from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.model.windows import Lifespan, Sliding, Unbounded
-from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow, Rows
+from penstock.model.windows import Lifespan, Rows, Sliding, Unbounded
+from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow
 from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing import reference

@@ -16,8 +16,8 @@ from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Routed
 from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
-from penstock.model.windows import Sliding, Unbounded
-from penstock.operators.joins.pwjoin.config import JoinWindow, Rows
+from penstock.model.windows import Rows, Sliding, Unbounded
+from penstock.operators.joins.pwjoin.config import JoinWindow
 from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.pwjoin.sequencer import Sequencer, in_row_window, ranks_before
 from penstock.testing.streams import bag, broken_promises, rows_of
