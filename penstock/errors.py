@@ -213,6 +213,14 @@ class ConstraintViolated(DataError):
     code = "data.constraint-violated"
 
 
+class FilterMisbehaved(UserError):
+    code = "operators.filter"
+
+
+class FilterFailed(DataError):
+    code = "data.filter-failed"
+
+
 class StateFormat(UserError):
     code = "state.format"
 

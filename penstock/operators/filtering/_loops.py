@@ -1,0 +1,156 @@
+"""Compiled loops over profile rows. A profile row is one word: bit k is set when filter k rejects the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+_ONE = np.uint64(1)
+_NONE = np.uint64(0)
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile once and keep the result beside the module, without losing the signature."""
+    return cast(Loop, njit(cache=True)(loop))
+
+
+@compiled
+def is_set(word: Any, bit: int) -> bool:  # pragma: no cover - compiled
+    return bool((word >> np.uint64(bit)) & _ONE)
+
+
+@compiled
+def rejecting_position(word: Any, order: Any) -> int:  # pragma: no cover - compiled
+    """The first position whose filter rejects the row; the number of filters when none does."""
+    position = 0
+    while position < len(order) and not is_set(word, order[position]):
+        position += 1
+    return position
+
+
+# -- matrix view ------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def count_rows(view: Any, order: Any, words: Any, sign: int) -> None:  # pragma: no cover - compiled
+    """Figure 3: each rejecting filter from the first rejecting position on counts in the rows up to it."""
+    for k in range(len(words)):
+        first = rejecting_position(words[k], order)
+        for column in range(first, len(order)):
+            if is_set(words[k], order[column]):
+                for row in range(first + 1):
+                    view[row, column] += sign
+
+
+@compiled
+def scan_row(words: Any, order: Any, row: int, out: Any) -> None:  # pragma: no cover - compiled
+    """`out[c]`: profile rows that pass the positions before `row` and are rejected at position c, for c from `row` on."""
+    before = _NONE
+    for position in range(row):
+        before |= _ONE << np.uint64(order[position])
+    out[row:] = 0
+    for k in range(len(words)):
+        if words[k] & before == _NONE:
+            for column in range(row, len(order)):
+                if is_set(words[k], order[column]):
+                    out[column] += 1
+
+
+@compiled
+def may_come(order: Any, after: Any, position: int, column: int) -> bool:  # pragma: no cover - compiled
+    """Whether everything that must precede the filter at `column` stands before `position`."""
+    missing = after[order[column]]
+    if missing == _NONE:
+        return True
+    for earlier in range(position):
+        missing &= ~(_ONE << np.uint64(order[earlier]))
+    return bool(missing == _NONE)
+
+
+@compiled
+def violated_pair(
+    view: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """The smallest violated position and the first column that beats it; (-1, -1) when the order is right."""
+    for row in range(len(order) - 1):
+        left = view[row, row] / costs[order[row]]
+        for column in range(row + 1, len(order)):
+            count = view[row, column]
+            if count >= least and left < alpha * count / costs[order[column]] and may_come(order, after, row, column):
+                return row, column
+    return -1, -1
+
+
+@compiled
+def best_column(view: Any, order: Any, costs: Any, row: int, after: Any) -> int:  # pragma: no cover - compiled
+    """The position whose filter rejects most per unit of cost among rows that reach `row`; ties stay where they are."""
+    best = row
+    for column in range(row + 1, len(order)):
+        gain, leading = view[row, column] / costs[order[column]], view[row, best] / costs[order[best]]
+        if gain > leading and may_come(order, after, row, column):
+            best = column
+    return best
+
+
+# -- Sweep, Independent, LocalSwaps -----------------------------------------------------------------------------------
+
+
+@compiled
+def sweep_rows(words: Any, order: Any, watched: int, own: Any, seen: Any) -> None:  # pragma: no cover - compiled
+    """Rejections by each position up to the watched one, and by the watched filter among rows that reach each position."""
+    for k in range(len(words)):
+        first = rejecting_position(words[k], order)
+        if first > watched:
+            continue
+        own[first] += 1
+        if is_set(words[k], order[watched]):
+            for row in range(first + 1):
+                seen[row] += 1
+
+
+@compiled
+def count_filters(words: Any, counts: Any, sign: int) -> None:  # pragma: no cover - compiled
+    """Rejections by each filter, whatever the others say."""
+    for k in range(len(words)):
+        for number in range(len(counts)):
+            if is_set(words[k], number):
+                counts[number] += sign
+
+
+@compiled
+def count_neighbours(words: Any, order: Any, own: Any, following: Any, sign: int) -> None:  # pragma: no cover - compiled
+    """Two diagonals: `own[i]` rejected at i, `following[i]` reached i and rejected by the filter at i + 1."""
+    for k in range(len(words)):
+        first = rejecting_position(words[k], order)
+        if first == len(order):
+            continue
+        own[first] += sign
+        if first > 0:
+            following[first - 1] += sign
+        if first + 1 < len(order) and is_set(words[k], order[first + 1]):
+            following[first] += sign
+
+
+# -- exact optimum ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def cheapest_orders(passing: Any, costs: Any, after: Any, best: Any, last: Any) -> None:  # pragma: no cover - compiled
+    """Least cost of applying each set of filters first, and the filter that comes last in it; subsets in counting order."""
+    best[:] = np.inf
+    best[0] = 0.0
+    for done in range(len(best)):
+        if best[done] == np.inf:
+            continue
+        for number in range(len(costs)):
+            if done >> number & 1 or np.int64(after[number]) & ~done:
+                continue
+            cost = best[done] + costs[number] * passing[done]
+            if cost < best[done | 1 << number]:
+                best[done | 1 << number] = cost
+                last[done | 1 << number] = number

@@ -1,0 +1,1 @@
+"""How an order of filters is kept: one published algorithm per file behind `FilterOrder`."""
