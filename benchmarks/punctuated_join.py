@@ -32,7 +32,7 @@ import penstock as ps
 from benchmarks.common import Timing, feed_frame, main, session, timed
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
-from penstock.model.patterns import one_of
+from penstock.model.patterns import one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Sliding
 from penstock.operators.joins.window_join import WindowJoin
@@ -125,8 +125,9 @@ def _seconds(useless: int, batches: int = 30, rows: int = 20_000) -> float:
 
 def _useless(schema: pa.Schema, number: int, count: int) -> Punctuation:
     names = tuple(schema.names)
-    values = (-1 - np.arange(number * count, (number + 1) * count)).tolist()
-    return Punctuation((names[0],), (one_of(values or [-1]),)).extend(names)
+    values = -1 - np.arange(number * count, (number + 1) * count)
+    # As they come from a stream that says `{"key": -1}` in a row of its own for each of them.
+    return Punctuation((names[0],), (one_of_array(pa.array(values if count else [-1])),)).extend(names)
 
 
 def _rows(schema: pa.Schema, rng: np.random.Generator, rows: int) -> pa.RecordBatch:

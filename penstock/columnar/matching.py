@@ -22,20 +22,6 @@ _MOST = np.uint64(2**64 - 1)
 _LARGE_GROUP = 32
 
 
-def last_places(values: UInt64s, wanted: UInt64s) -> Int64s:
-    """Where each wanted value stands last among sorted ones, -1 where it does not; cheap where few are wanted of many.
-
-    Examples
-    --------
-    >>> last_places(np.array([2, 5, 5, 9], np.uint64), np.array([5, 6], np.uint64)).tolist()
-    [2, -1]
-    """
-    places = np.searchsorted(values, wanted, side="right") - 1
-    if len(values):
-        places[values[places] != wanted] = -1
-    return places
-
-
 def sort_run(hashes: UInt64s, ts: Int64s) -> Int64s:
     """Order of a run: by hash, then time, then place.
 
@@ -106,6 +92,19 @@ def _reach(hashes: Any, start: Any, h: Any) -> Any:
         else:
             high = mid
     return high
+
+
+@njit(cache=True)
+def occur(values: Any, wanted: Any) -> Any:
+    """Which wanted values occur among sorted ones; wanted values that mostly ascend are found in short steps."""
+    found = np.zeros(len(wanted), np.bool_)
+    at = 0
+    for i in range(len(wanted)):
+        if i == 0 or wanted[i] < wanted[i - 1]:
+            at = 0
+        at = _reach(values, at, wanted[i])
+        found[i] = at < len(values) and values[at] == wanted[i]
+    return found
 
 
 @njit(cache=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.metadata.intervals import Int64s, IntervalSet
 from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
 from penstock.model.masks import Mask, booleans, comparable, in_value_set, value_set
-from penstock.model.patterns import ANY, Pattern, between, constant, one_of
+from penstock.model.patterns import ANY, Pattern, between, constant, one_of, one_of_sorted
 from penstock.model.scalars import plain
 
 #: The last value that cannot occur here after each of the given ones.
@@ -19,12 +19,12 @@ Widen: TypeAlias = Callable[[Int64s], Int64s]
 
 
 class _Store(Protocol):
-    """Values other than NULL: listed ones and ranges."""
+    """Values other than NULL: lists, which hold no NULL, and ranges."""
 
-    def add_values(self, values: tuple[Any, ...]) -> None: ...
+    def add_values(self, pattern: Pattern) -> None: ...
     def add_range(self, pattern: Pattern) -> None: ...
     def contains(self, value: Any) -> bool: ...
-    def held(self, values: tuple[Any, ...]) -> Mask: ...
+    def held(self, pattern: Pattern) -> Mask: ...
     def covers_range(self, pattern: Pattern) -> bool: ...
     def mask(self, array: pa.Array) -> Mask: ...
     def within(self, pattern: Pattern) -> list[Pattern]: ...
@@ -38,10 +38,11 @@ class _Store(Protocol):
 class _OrdinalStore:
     """Values that have ordinals, as integer intervals."""
 
-    __slots__ = ("_intervals", "_kind", "_widen")
+    __slots__ = ("_holds_all_integers", "_intervals", "_kind", "_widen")
 
     def __init__(self, kind: pa.DataType, widen: Widen | None = None) -> None:
         self._kind = kind
+        self._holds_all_integers = bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
         self._widen = widen if pa.types.is_integer(kind) else None
         self._intervals = IntervalSet()
 
@@ -54,21 +55,23 @@ class _OrdinalStore:
     def entries(self) -> int:
         return len(self._intervals)
 
-    def add_values(self, values: tuple[Any, ...]) -> None:
+    def add_values(self, pattern: Pattern) -> None:
         if self._widen is not None:
-            numbers = self._numbers(values)
+            numbers = self._numbers(pattern)
             self._intervals.add_ranges(numbers, self._widen(numbers))
-        elif len(values) == 1:
-            number = ordinal(values[0], self._kind)
+        elif pattern.is_constant:
+            number = ordinal(pattern.value, self._kind)
             if number is not None:
                 self._intervals.add_value(number)
         else:
-            self._intervals.add_many(self._numbers(values))
+            self._intervals.add_many(self._numbers(pattern))
 
-    def _numbers(self, values: tuple[Any, ...]) -> Any:
+    def _numbers(self, pattern: Pattern) -> Int64s:
+        if self._holds_all_integers and pattern.numbers is not None:
+            return pattern.numbers
         target = pa.float64() if pa.types.is_floating(self._kind) else self._kind
         held_as = pa.int64() if pa.types.is_timestamp(target) else target
-        return ordinals(value_set(values, held_as))[0]
+        return ordinals(value_set(pattern.values, held_as))[0]
 
     def add_range(self, pattern: Pattern) -> None:
         low, high = span(pattern, self._kind)
@@ -79,13 +82,13 @@ class _OrdinalStore:
         number = ordinal(value, self._kind)
         return number is not None and self._intervals.contains(number)
 
-    def held(self, values: tuple[Any, ...]) -> Mask:
-        if len(values) == 1:
-            return np.array([self.contains(values[0])])
-        numbers = self._numbers(values)
-        if len(numbers) == len(values):
+    def held(self, pattern: Pattern) -> Mask:
+        if pattern.is_constant:
+            return np.array([self.contains(pattern.value)])
+        numbers = self._numbers(pattern)
+        if numbers is pattern.numbers or len(numbers) == len(pattern.values):
             return self._intervals.contains_many(numbers)
-        return np.array([self.contains(value) for value in values])
+        return np.array([self.contains(value) for value in pattern.values])
 
     def covers_range(self, pattern: Pattern) -> bool:
         low, high = span(pattern, self._kind)
@@ -133,8 +136,8 @@ class _GenericStore:
     def entries(self) -> int:
         return len(self._constants) + len(self._ranges)
 
-    def add_values(self, values: tuple[Any, ...]) -> None:
-        self._constants.update(values if not self._ranges else filter(self._is_new, values))
+    def add_values(self, pattern: Pattern) -> None:
+        self._constants.update(pattern.values if not self._ranges else filter(self._is_new, pattern.values))
         self._prepared = None
 
     def _is_new(self, value: Any) -> bool:
@@ -155,9 +158,9 @@ class _GenericStore:
     def contains(self, value: Any) -> bool:
         return value in self._constants or any(pattern.matches(value) for pattern in self._ranges)
 
-    def held(self, values: tuple[Any, ...]) -> Mask:
+    def held(self, pattern: Pattern) -> Mask:
         known = self.contains if self._ranges else self._constants.__contains__
-        return np.fromiter(map(known, values), np.bool_, len(values))
+        return np.fromiter(map(known, pattern.values), np.bool_, len(pattern.values))
 
     def covers_range(self, pattern: Pattern) -> bool:
         return any(pattern.issubset(old) for old in self._ranges)
@@ -231,27 +234,31 @@ class AttributeSet:
     def add(self, pattern: Pattern) -> bool:
         """Remember a pattern; False when everything it holds was known."""
         pattern = self._normal(pattern)
-        if self.covers(pattern):
+        if self._covers(pattern):
             return False
         if pattern.is_range:
             self.store.add_range(pattern)
-        elif pattern.values:
-            self._null = self._null or None in pattern.values
-            self.store.add_values(_without_null(pattern.values))
+        elif pattern.has_values:
+            self._null = self._null or pattern.has_null
+            if (listed := _without_null(pattern)) is not None:
+                self.store.add_values(listed)
         if pattern.is_wildcard or (self.store.is_everything and (self._null or not self._nullable)):
             self.store, self._null, self._is_complete = self._empty_store(), False, True
         return True
 
     def covers(self, pattern: Pattern) -> bool:
         """Whether every value of the pattern is known to be announced."""
-        pattern = self._normal(pattern)
+        return self._covers(self._normal(pattern))
+
+    def _covers(self, pattern: Pattern) -> bool:
         if self._is_complete or pattern.is_empty:
             return True
         if pattern.is_range:
             return self.store.covers_range(pattern)
-        if pattern.is_wildcard or (None in pattern.values and not self._null):
+        if pattern.is_wildcard or (pattern.has_null and not self._null):
             return False
-        return bool(self.store.held(_without_null(pattern.values)).all())
+        listed = _without_null(pattern)
+        return listed is None or bool(self.store.held(listed).all())
 
     def contains(self, value: Any) -> bool:
         """Whether the value is announced."""
@@ -270,9 +277,9 @@ class AttributeSet:
     def restrict(self, pattern: Pattern) -> list[Pattern]:
         """The announced part of a pattern."""
         pattern = self._normal(pattern)
-        if self._is_complete or self.covers(pattern):
+        if self._covers(pattern):
             return [] if pattern.is_empty else [pattern]
-        if pattern.values:
+        if pattern.has_values:
             kept = self._listed(pattern, True)
             return [] if kept.is_empty else [kept]
         parts = self.store.within(pattern if pattern.is_range else between(None, None))
@@ -284,14 +291,21 @@ class AttributeSet:
 
     def beyond(self, pattern: Pattern) -> Pattern:
         """The pattern without those of its listed values that are announced."""
-        return self._listed(pattern, False) if pattern.values else pattern
+        return self._listed(pattern, False) if pattern.has_values else pattern
 
     def _listed(self, pattern: Pattern, is_held: bool) -> Pattern:
         """Those of a pattern's values that are announced, or those that are not; all at once, because lists can be long."""
-        values = _without_null(pattern.values)
-        held = np.ones(len(values), np.bool_) if self._is_complete else self.store.held(values)
-        null = [None] if None in pattern.values and (self._null or self._is_complete) is is_held else []
-        return one_of([*(values[at] for at in np.flatnonzero(held == is_held).tolist()), *null])
+        listed = _without_null(pattern)
+        null = [None] if pattern.has_null and (self._null or self._is_complete) is is_held else []
+        if listed is None:
+            return one_of(null)
+        held = np.ones(_length(listed), np.bool_) if self._is_complete else self.store.held(listed)
+        chosen = held == is_held
+        if not null and chosen.all():
+            return listed
+        if not null and listed.numbers is not None:
+            return one_of_sorted(listed.numbers[chosen])
+        return one_of([*(listed.values[at] for at in np.flatnonzero(chosen).tolist()), *null])
 
     def meet(self, other: AttributeSet) -> AttributeSet | None:
         """What both have announced, as a set of its own; None where it cannot be told at once."""
@@ -312,5 +326,13 @@ class AttributeSet:
         self.store.prune(known)
 
 
-def _without_null(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(value for value in values if value is not None) if None in values else values
+def _without_null(pattern: Pattern) -> Pattern | None:
+    """A list without its NULL; None when nothing is left."""
+    if not pattern.has_null:
+        return pattern
+    values = [value for value in pattern.values if value is not None]
+    return one_of(values) if values else None
+
+
+def _length(pattern: Pattern) -> int:
+    return len(pattern.values if pattern.numbers is None else pattern.numbers)

@@ -114,12 +114,16 @@ class IntervalSet:
     def covers(self, lows: Int64s, highs: Int64s) -> Mask:
         """Which of the intervals lie wholly inside this set."""
         self._merge_gathered()
-        if not len(self._lows):
+        if not self._reaches(lows, highs):
             return np.zeros(len(lows), np.bool_)
         position = np.searchsorted(self._highs, lows)
         inside = np.minimum(position, len(self._highs) - 1)
         covered: Mask = (position < len(self._highs)) & (self._lows[inside] <= lows) & (self._highs[inside] >= highs)
         return covered
+
+    def _reaches(self, lows: Int64s, highs: Int64s) -> bool:
+        """Whether any of the intervals can touch this set: values closed long ago lie below those that still come."""
+        return bool(len(self._lows) and len(lows) and lows.min() <= self._highs[-1] and highs.max() >= self._lows[0])
 
     def within(self, low: int, high: int) -> tuple[Int64s, Int64s]:
         """The part of this set between two integers, as lows and highs."""

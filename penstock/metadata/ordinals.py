@@ -43,7 +43,9 @@ def limits(kind: pa.DataType) -> tuple[int, int]:
 def ordinals(array: pa.Array) -> tuple[Int64s, Mask]:
     """Ordinals of a column and which rows are not NULL; a NULL row's ordinal has no meaning."""
     rows = comparable(array)
-    valid = booleans(rows.is_valid())
+    valid = booleans(rows.is_valid()) if rows.null_count else np.ones(len(rows), np.bool_)
+    if pa.types.is_int64(rows.type) and not rows.null_count:
+        return rows.to_numpy(), valid
     if pa.types.is_floating(rows.type):
         return float_ordinals(rows.fill_null(0.0).to_numpy()), valid
     numbers = rows.view(pa.int32()) if pa.types.is_date(rows.type) else rows

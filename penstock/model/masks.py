@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.model.scalars import NAN, family, type_family
 
 Mask = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
 
 #: The Python type that holds values of an Arrow type; a list of nothing else needs no check of each value.
 _NATURAL: dict[str, type] = {"text": str, "bytes": bytes, "date": date}

@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.model.masks import (
+    Int64s,
     Mask,
     comparable,
     in_range,
+    in_value_set,
     in_values,
     is_natural,
     is_whole,
@@ -56,8 +58,10 @@ class Pattern:
         Bounds of a range; None is an infinite end.
     lo_inclusive, hi_inclusive
         Whether the bounds belong to the range; False at an infinite end.
-    values
-        Values of a constant or a list, sorted, without duplicates.
+    listed
+        Values of a constant or a list, sorted, without duplicates; None where `whole` has them.
+    whole
+        The same as 64-bit integers, for lists that come from data: they can be long, and no Python object is made of each.
 
     References
     ----------
@@ -78,7 +82,36 @@ class Pattern:
     lo_inclusive: bool = False
     hi: Any = None
     hi_inclusive: bool = False
-    values: tuple[Any, ...] = ()
+    listed: tuple[Any, ...] | None = ()
+    whole: Int64s | None = None
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Values of a constant or a list, sorted, without duplicates; none for other forms."""
+        if self.listed is None:
+            assert self.whole is not None
+            object.__setattr__(self, "listed", tuple(self.whole.tolist()))
+        return self.listed or ()
+
+    @property
+    def numbers(self) -> Int64s | None:
+        """The values as ascending 64-bit integers; None where they are something else."""
+        if self.whole is None and self.has_values and set(map(type, self.values)) == {int}:
+            try:
+                object.__setattr__(self, "whole", np.array(self.values, np.int64))
+            except OverflowError:
+                return None
+        return self.whole
+
+    @property
+    def has_values(self) -> bool:
+        """Whether it is a constant or a list."""
+        return self.kind is Kind.CONSTANT or self.kind is Kind.LIST
+
+    @property
+    def has_null(self) -> bool:
+        """Whether NULL is one of its values."""
+        return self.whole is None and self.has_values and None in self.values
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.kind, self.lo, self.lo_inclusive, self.hi, self.hi_inclusive, self.values)
@@ -127,7 +160,7 @@ class Pattern:
         value = plain(value)
         if self.is_range:
             return self._in_range(value)
-        if not self.values:
+        if not self.has_values:
             return self.is_wildcard
         key = sort_key(value)
         position = bisect_left(self.values, key, key=sort_key)
@@ -148,11 +181,16 @@ class Pattern:
 
     def matches_array(self, array: pa.Array | pa.ChunkedArray) -> Mask:
         """Which rows of a column belong to the set."""
-        if self.values:
-            return in_values(array, self.values)
+        if self.has_values:
+            return self._in_values(comparable(array))
         if self.is_range:
             return in_range(array, self.lo, self.lo_inclusive, self.hi, self.hi_inclusive)
         return np.full(len(array), self.is_wildcard, np.bool_)
+
+    def _in_values(self, rows: pa.Array) -> Mask:
+        if self.whole is not None and rows.type == pa.int64():
+            return in_value_set(rows, pa.array(self.whole))
+        return in_values(rows, self.values)
 
     def __and__(self, other: Pattern) -> Pattern:
         """Values that belong to both sets."""
@@ -160,14 +198,27 @@ class Pattern:
             return other
         if other.is_wildcard or self.is_empty:
             return self
-        if self.values and other.values:
-            shared = set(self.values).intersection(other.values)
-            return self if len(shared) == len(self.values) else one_of(shared)
-        if self.values:
-            return one_of(filter(other._in_range, self.values))
-        if other.values:
-            return one_of(filter(self._in_range, other.values))
+        if self.has_values and other.has_values:
+            return self._shared(other)
+        if self.has_values:
+            return self._within(other)
+        if other.has_values:
+            return other._within(self)
         return self._meet(other)
+
+    def _shared(self, other: Pattern) -> Pattern:
+        """Intersection of two lists."""
+        if self.whole is not None and other.whole is not None:
+            both = np.intersect1d(self.whole, other.whole, assume_unique=True)
+            return self if len(both) == len(self.whole) else one_of_sorted(both)
+        shared = set(self.values).intersection(other.values)
+        return self if len(shared) == len(self.values) else one_of(shared)
+
+    def _within(self, span: Pattern) -> Pattern:
+        """Intersection of a list and a range."""
+        if self.whole is not None:
+            return one_of_sorted(self.whole[span.matches_array(pa.array(self.whole))])
+        return one_of(filter(span._in_range, self.values))
 
     def _meet(self, other: Pattern) -> Pattern:
         """Intersection of two ranges: of each pair of bounds the stricter."""
@@ -185,7 +236,7 @@ class Pattern:
             return True
         if self.is_wildcard or other.is_empty:
             return False
-        if self.values:
+        if self.has_values:
             return self & other == self
         return other.is_range and self._meet(other) == self
 
@@ -213,7 +264,7 @@ class Pattern:
 
     def normalised(self, kind: pa.DataType, nullable: bool = True) -> Pattern:
         """The simplest pattern with the same values among those an attribute of this type can take."""
-        if self.values:
+        if self.has_values:
             return self._normalised_values(kind, nullable)
         if not self.is_range:
             return self
@@ -229,7 +280,7 @@ class Pattern:
         return ANY if closed == _EVERY_VALUE and not nullable else closed
 
     def _normalised_values(self, kind: pa.DataType, nullable: bool) -> Pattern:
-        if is_natural(self.values, kind):
+        if (self.whole is not None and is_whole(kind)) or is_natural(self.values, kind):
             return self
         null = [None] if nullable and None in self.values else []
         return one_of(null + representable(self.values, kind))
@@ -239,7 +290,9 @@ class Pattern:
         if self.is_range:
             bounds = ("[" if self.lo_inclusive else "(") + ("]" if self.hi_inclusive else ")")
             return {"range": [encode(self.lo), encode(self.hi)], "bounds": bounds}
-        return {"in": [encode(value) for value in self.values]} if self.values or self.is_empty else "*"
+        if self.whole is not None:
+            return {"in": self.whole.tolist()}
+        return {"in": [encode(value) for value in self.values]} if self.has_values or self.is_empty else "*"
 
     @classmethod
     def from_json(cls, coded: Any) -> Pattern:
@@ -258,7 +311,7 @@ class Pattern:
             return f"{'[' if self.lo_inclusive else '('}{low},{high}{']' if self.hi_inclusive else ')'}"
         if self.is_constant:
             return readable(self.value)
-        if self.values:
+        if self.has_values:
             return "{" + ",".join(map(readable, self.values)) + "}"
         return "*" if self.is_wildcard else "∅"
 
@@ -272,7 +325,7 @@ _EVERY_VALUE = Pattern(Kind.RANGE)
 
 def constant(value: Any) -> Pattern:
     """The set of one value; NULL is a value here."""
-    return Pattern(Kind.CONSTANT, values=(plain(value),))
+    return Pattern(Kind.CONSTANT, listed=(plain(value),))
 
 
 def between(lo: Any = None, hi: Any = None, lo_inclusive: bool = True, hi_inclusive: bool = True) -> Pattern:
@@ -309,7 +362,10 @@ def one_of(values: Iterable[Any]) -> Pattern:
 
 def one_of_array(array: pa.Array | pa.ChunkedArray) -> Pattern:
     """The list of the values of a column, NULL left out; no Python code per row."""
-    distinct = pc.unique(comparable(array).drop_null())
+    known = comparable(array).drop_null()
+    if pa.types.is_integer(known.type) and not pa.types.is_uint64(known.type):
+        return one_of_sorted(np.unique(known.cast(pa.int64()).to_numpy()))
+    distinct = pc.unique(known)
     ordered = distinct.take(pc.sort_indices(distinct))
     if not pa.types.is_integer(ordered.type) and not pa.types.is_floating(ordered.type):
         return _listed(tuple(ordered.to_pylist()))
@@ -319,10 +375,23 @@ def one_of_array(array: pa.Array | pa.ChunkedArray) -> Pattern:
     return _listed(tuple(values))
 
 
+def one_of_sorted(numbers: Int64s) -> Pattern:
+    """The list of these integers, which ascend without duplicates; the array must not be changed afterwards.
+
+    Examples
+    --------
+    >>> print(one_of_sorted(np.array([3, 5])))
+    {3,5}
+    """
+    if not len(numbers):
+        return EMPTY
+    return Pattern(Kind.LIST if len(numbers) > 1 else Kind.CONSTANT, listed=None, whole=numbers)
+
+
 def _listed(values: tuple[Any, ...]) -> Pattern:
     if not values:
         return EMPTY
-    return Pattern(Kind.LIST if len(values) > 1 else Kind.CONSTANT, values=values)
+    return Pattern(Kind.LIST if len(values) > 1 else Kind.CONSTANT, listed=values)
 
 
 def _rebuild(kind: Kind, lo: Any, lo_inclusive: bool, hi: Any, hi_inclusive: bool, values: tuple[Any, ...]) -> Pattern:

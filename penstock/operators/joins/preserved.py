@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s
-from penstock.columnar.matching import last_places
+from penstock.columnar.matching import occur
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
@@ -116,7 +116,7 @@ class PreservedSide(Side):
         """Settle debts of rows whose key can have no partner any more; `closed` tells which rows, `among` is as in `purge`."""
 
         def choose(run: Run, debts: Debts) -> Int64s:
-            if among is not None and not (last_places(run.hashes, among) >= 0).any():
+            if among is not None and not occur(run.hashes, among).any():
                 return np.empty(0, np.int64)
             return np.flatnonzero(debts.spread(closed(run)) & ~debts.settled)
 

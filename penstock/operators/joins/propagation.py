@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.metadata.announcements import Announcements
-from penstock.model.patterns import ANY, Pattern, one_of
+from penstock.model.patterns import ANY, EMPTY, Pattern, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.operators.joins.sides import Side
@@ -32,7 +32,7 @@ class Propagation:
         self.schemas = tuple(schemas)
         self.keys = tuple(keys)
         self.output = output
-        self._values: list[list[Any]] = [[] for _ in keys]
+        self._values: list[list[pa.Array]] = [[] for _ in keys]
         self._hashes: list[UInt64s] = [np.empty(0, np.uint64) for _ in keys]
         self._whole: list[list[Punctuation]] = [[] for _ in keys]
         self._just_listed: list[UInt64s] = []
@@ -50,13 +50,17 @@ class Propagation:
         """Forget keys that cannot come again."""
         self.finished.prune(closed)
 
-    def wait(self, port: int, mark: Punctuation) -> None:
-        hashes = self.listed(port, mark)
-        if hashes is None:
+    def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
+        """Keep a punctuation until it may leave; returns what `listed` does."""
+        column = self._listed(port, mark)
+        if column is None:
             self._whole[port].append(mark)
-        else:
-            self._values[port] += mark.pattern(self.keys[port][0]).values
-            self._hashes[port] = np.concatenate([self._hashes[port], hashes])
+            return None
+        hashes = hash_columns([column], len(column))
+        order = np.argsort(hashes)  # values that ascend are found faster among the stored ones
+        self._values[port].append(column.take(pa.array(order)))
+        self._hashes[port] = np.concatenate([self._hashes[port], hashes[order]])
+        return hashes[order]
 
     @property
     def is_waiting(self) -> bool:
@@ -64,16 +68,22 @@ class Propagation:
 
     def listed(self, port: int, mark: Punctuation) -> UInt64s | None:
         """Hashes of the keys a punctuation names one by one; None if it speaks in another way."""
-        name = self.keys[port][0]
-        values = mark.pattern(name).values
-        if len(self.keys[port]) > 1 or list(mark.restricted) != [name] or not values or None in values:
-            return None
-        return self._hash(port, values)
+        column = self._listed(port, mark)
+        return None if column is None else hash_columns([column], len(column))
 
-    def _hash(self, port: int, values: Sequence[Any]) -> UInt64s:
+    def _listed(self, port: int, mark: Punctuation) -> pa.Array | None:
+        name = self.keys[port][0]
+        pattern = mark.pattern(name)
+        if len(self.keys[port]) > 1 or list(mark.restricted) != [name] or not pattern.has_values or pattern.has_null:
+            return None
+        return self._column(port, pattern)
+
+    def _column(self, port: int, pattern: Pattern) -> pa.Array:
+        """Listed values in the type of the key."""
         kind = self.schemas[port].field(self.keys[port][0]).type
         kind = pa.int64() if pa.types.is_timestamp(kind) else kind
-        return hash_columns([pa.array(values, kind)], len(values))
+        numbers = pattern.numbers if pa.types.is_integer(kind) else None
+        return pa.array(pattern.values if numbers is None else numbers, kind)
 
     def release(self, port: int, side: Side) -> list[Punctuation]:
         """Punctuations of this input that no stored row holds back any more, in output names."""
@@ -96,12 +106,14 @@ class Propagation:
         return None if whole else np.concatenate([np.empty(0, np.uint64), *hashes])
 
     def _values_out(self, port: int, free: npt.NDArray[np.bool_]) -> list[Punctuation]:
-        chosen = np.flatnonzero(free).tolist()
-        values = [self._values[port][index] for index in chosen]
-        self._values[port] = [self._values[port][index] for index in np.flatnonzero(~free).tolist()]
+        leaving = waiting = pa.concat_arrays(self._values[port])
+        held: pa.Array = waiting.slice(0, 0)
+        if not free.all():
+            leaving, held = waiting.filter(pa.array(free)), waiting.filter(pa.array(~free))
+        self._values[port] = [held]
         self._just_listed.append(self._hashes[port][free])
         self._hashes[port] = self._hashes[port][~free]
-        return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of(values),)))
+        return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of_array(leaving),)))
 
     def _extended(self, port: int, mark: Punctuation) -> list[Punctuation]:
         restricted = mark.restricted
@@ -143,11 +155,13 @@ class Propagation:
         }
 
     def _packed(self, port: int) -> Any:
-        values = self._values[port]
-        return Punctuation((self.keys[port][0],), (one_of(values),)).to_json() if values else None
+        if not len(self._hashes[port]):
+            return None
+        return Punctuation((self.keys[port][0],), (one_of_array(pa.concat_arrays(self._values[port])),)).to_json()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._values = [list(Punctuation.from_json(coded).patterns[0].values) if coded else [] for coded in state["values"]]
-        self._hashes = [self._hash(port, values) if values else np.empty(0, np.uint64) for port, values in enumerate(self._values)]
+        patterns = [Punctuation.from_json(coded).patterns[0] if coded else EMPTY for coded in state["values"]]
+        self._values = [[self._column(port, pattern)] for port, pattern in enumerate(patterns)]
+        self._hashes = [hash_columns(columns, len(columns[0])) for columns in self._values]
         self._whole = [[Punctuation.from_json(coded) for coded in marks] for marks in state["whole"]]
         self.finished = Announcements.from_json(state["finished"], self.key_schema)

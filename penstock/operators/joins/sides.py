@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
-from penstock.columnar.matching import last_places, sort_run
+from penstock.columnar.matching import occur, sort_run
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
@@ -74,9 +74,9 @@ class Side:
         """Which of these key hashes a row has that may still be in a result."""
         found = np.zeros(len(hashes), np.bool_)
         for run in self._runs:
-            open_ = np.flatnonzero(~found)
-            if (last_places(run.hashes, hashes[open_]) >= 0).any():
-                found[open_] = last_places(run.hashes[self._needed(run)], hashes[open_]) >= 0
+            here = occur(run.hashes, hashes) & ~found
+            if here.any():
+                found[here] = occur(run.hashes[self._needed(run)], hashes[here])
         return found
 
     def holds(self, mark: Punctuation) -> bool:
@@ -152,7 +152,7 @@ class Side:
         """
         before = self.purged
         for at in reversed(range(len(self._runs))):
-            if among is not None and not (last_places(self._runs[at].hashes, among) >= 0).any():
+            if among is not None and not occur(self._runs[at].hashes, among).any():
                 continue
             gone = useless(self._runs[at].keys)
             count = int(np.count_nonzero(gone))

@@ -245,9 +245,8 @@ class WindowJoin:
         return () if isinstance(mark, End) else (mark,)
 
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:
-        self._propagation.wait(port, mark)
+        among = self._propagation.wait(port, mark)
         if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark):
-            among = self._propagation.listed(port, mark)
             for other, side in enumerate(self._sides):
                 if other != port and side.num_rows:
                     side.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
@@ -277,6 +276,8 @@ class WindowJoin:
                 return released
             released += freed
             among = self._propagation.just_finished()
+            if len(self._sides) == 2:
+                return released  # what one input has closed was purged from the other when it said so
             for side in self._sides:
                 side.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])), among)
 

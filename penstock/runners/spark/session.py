@@ -26,6 +26,11 @@ REQUIRED: Mapping[str, str] = {
 }
 
 
+#: Spark reads the answers of a stage from Arrow memory, value by value and never outside of it; Arrow checks each access.
+_ARROW_WITHOUT_CHECKS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
+
 class SessionMismatch(UserError):
     code = "spark.session"
 
@@ -49,7 +54,9 @@ def create_session(
         builder = builder.master(master)
     if (master or "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for key, value in {**REQUIRED, "spark.sql.shuffle.partitions": str(shards), **(conf or {})}.items():
+    given = {**REQUIRED, "spark.sql.shuffle.partitions": str(shards), **(conf or {})}
+    given |= {key: f"{_ARROW_WITHOUT_CHECKS} {given.get(key, '')}".strip() for key in _JAVA_OPTIONS}
+    for key, value in given.items():
         builder = builder.config(key, value)
     if not _is_one_machine(master):
         return builder.getOrCreate()
