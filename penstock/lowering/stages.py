@@ -314,6 +314,8 @@ def _can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> b
 def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) -> str:
     parts = [f"{node.id}{node.sources}{node.make}" for node in finished]
     parts += [f"{entry.name}{entry.schema}" for entry in level.entries.values()]
+    # What Catalyst evaluates decides what the state holds, although no state is its own.
+    parts += [f"{source.prefix.items}{source.prefix.conditions}" for source in level.sources]
     parts += [str(shards), str(sorted(level.outputs))]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
 

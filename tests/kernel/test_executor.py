@@ -324,5 +324,7 @@ def test_the_fingerprint_of_a_plan_is_stable_and_feels_every_change() -> None:
         BUDGETED.replace("RANGE 2", "RANGE 3"),
         BUDGETED.replace("k BIGINT", "k INT"),
         BUDGETED.replace("count(*) AS n", "max(k) AS n"),
+        BUDGETED.replace("[RANGE 2] GROUP", "[RANGE 2] WHERE k > 1 GROUP"),
+        BUDGETED.replace("[RANGE 2] GROUP", "[RANGE 2] WHERE k > 2 GROUP"),
     ]
-    assert len({fingerprint(BUDGETED), fingerprint(BUDGETED, 3), *map(fingerprint, changed)}) == 5
+    assert len({fingerprint(BUDGETED), fingerprint(BUDGETED, 3), *map(fingerprint, changed)}) == 7
