@@ -50,8 +50,8 @@ class Checkpoint:
         known = json.loads(record.read_text())
         if known != plan:
             raise StateFormat(
-                "the checkpoint belongs to another plan: schema, filters, keys, windows, queries or streams of the application have changed "
-                f"(checkpoint {known['plan']} over {', '.join(known['streams'])}; application {plan['plan']} over "
+                "the checkpoint belongs to another plan: schema, filters, keys, windows, queries or streams of the application "
+                f"have changed (checkpoint {known['plan']} over {', '.join(known['streams'])}; application {plan['plan']} over "
                 f"{', '.join(plan['streams'])}); restart the old application, or use a new checkpoint",
                 f"checkpoint '{self.directory}'",
             )
