@@ -11,7 +11,8 @@ of bids. 250,000 bids per micro-batch that span 10 s, 12,500 auctions, 2,000 of 
 * `window`: our join with the same bound as a window, without punctuations.
 
 What punctuations cost where they help nothing is measured in process, as the least CPU time of several runs, because a few per
-cent are below the noise of a whole Spark job.
+cent are below the noise of a whole Spark job: `useless_overhead` for closes of values nobody has, in the join alone;
+`silent_overhead` for streams that may carry punctuations and never do, from packing to answers.
 
     python -m benchmarks.punctuated_join [--bids 10000000] [--formats 2,3,4]
 """
@@ -30,12 +31,15 @@ from pyspark.sql import functions as f
 
 import penstock as ps
 from benchmarks.common import Timing, feed_frame, main, session, timed
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.patterns import one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Sliding
 from penstock.operators.joins.window_join import WindowJoin
+from penstock.runners.local.runner import LocalRunner
 
 BIDS = 250_000
 #: Micro-batches before any is timed, in which the JVM and the workers compile.
@@ -141,10 +145,42 @@ def overhead_of_useless(repetitions: int = 5) -> float:
     return min(with_marks for _, with_marks in found) / min(without for without, _ in found) - 1
 
 
+_SILENT = """
+CREATE STREAM l (key BIGINT, ts BIGINT{column}, WATERMARK ts DELAY OF 0) USING feed{clause};
+CREATE STREAM r (key BIGINT, ts BIGINT{column}, WATERMARK ts DELAY OF 0) USING feed{clause};
+CREATE CQ joined AS SELECT a.key, a.ts AS left_ts, b.ts AS right_ts
+  FROM l a [RANGE 60000], r b [RANGE 60000] WHERE a.key = b.key;
+"""
+
+
+def _seconds_of_job(is_declared: bool, batches: int = 20, rows: int = 20_000) -> float:
+    """CPU time of packing and joining two streams without punctuations, which may have declared them."""
+    text = _SILENT.format(column=", mark STRING" if is_declared else "", clause=" PUNCTUATIONS FROM mark" if is_declared else "")
+    runner = LocalRunner(build_job(parse_application(text), 2))
+    rng = np.random.default_rng(1)
+    arrivals = [{stream: _timed_rows(rng, number * rows, rows, is_declared) for stream in "lr"} for number in range(batches)]
+    started = time.process_time()
+    for arrived in arrivals:
+        runner.run(arrived)
+    return time.process_time() - started
+
+
+def _timed_rows(rng: np.random.Generator, since: int, rows: int, is_declared: bool) -> pa.RecordBatch:
+    columns = {"key": pa.array(rng.integers(0, 10_000, rows)), "ts": pa.array(np.arange(since, since + rows))}
+    return pa.RecordBatch.from_pydict({**columns, **({"mark": pa.nulls(rows, pa.string())} if is_declared else {})})
+
+
+def overhead_of_silent(repetitions: int = 5) -> float:
+    """Streams that may carry punctuations and never do over streams that cannot; the runs alternate."""
+    _seconds_of_job(True, 2)
+    found = [(_seconds_of_job(False), _seconds_of_job(True)) for _ in range(repetitions)]
+    return min(declared for _, declared in found) / min(plain for plain, _ in found) - 1
+
+
 def run() -> Mapping[str, Any]:
     given = arguments()
     batches = given.bids // BIDS
-    useless = overhead_of_useless()
+    useless, silent = overhead_of_useless(), overhead_of_silent()
     spark = session()
     timed("penstock, warming up", ours(spark, WARM_UP), _ROWS)
     mine = timed("penstock", ours(spark, batches), _ROWS)
@@ -160,6 +196,7 @@ def run() -> Mapping[str, Any]:
         "same_result_count": mine.output_rows == theirs.output_rows == window.output_rows,
         "ratio_to_window": round(mine.rows_per_second / window.rows_per_second, 2),
         "useless_overhead": round(useless, 4),
+        "silent_overhead": round(silent, 4),
         "penstock": mine.shown(),
         "window": window.shown(),
         "spark": {**theirs.shown(), "state_rows": state.state_rows},
