@@ -1,0 +1,237 @@
+"""The join graph: which columns are equal, and the tree along which the rows of one input look for partners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import InvalidPlan
+
+#: A column of an input.
+Attribute: TypeAlias = tuple[int, str]
+
+#: How the rows of an input that has one neighbour only are processed: each pair with a row of that neighbour on its own
+#: (exact; star joins), or each row by the paths that begin with it (one decision for all its pairs; trees).
+Style = Literal["auto", "pairs", "paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A join predicate: columns of one input equal columns of another."""
+
+    left: int
+    left_columns: tuple[str, ...]
+    right: int
+    right_columns: tuple[str, ...]
+
+    def pairs(self) -> Iterable[tuple[Attribute, Attribute]]:
+        for one, other in zip(self.left_columns, self.right_columns, strict=True):
+            yield (self.left, one), (self.right, other)
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """An input as a place in the tree: rows of `parent` find partners here if `parent_key` equals `key`."""
+
+    port: int
+    key: tuple[str, ...]
+    parent: int
+    parent_key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """How the rows of one input are processed.
+
+    Parameters
+    ----------
+    root
+        The input.
+    lead
+        Inputs that are joined first, because every path goes through them; each combination is then processed by itself.
+    probes
+        The inputs whose order is free, but for a parent's being before its children. A probe's number is its place here.
+    residuals
+        Columns that must be equal and are not compared along the tree.
+    """
+
+    root: int
+    lead: tuple[Vertex, ...]
+    probes: tuple[Vertex, ...]
+    residuals: tuple[tuple[Attribute, Attribute], ...] = ()
+
+    @property
+    def bound(self) -> frozenset[int]:
+        """Inputs whose rows are known before the first probe."""
+        return frozenset({self.root, *(vertex.port for vertex in self.lead)})
+
+    @property
+    def ancestors(self) -> tuple[tuple[int, ...], ...]:
+        """For each probe the numbers of those before it on its path, nearest the root first."""
+        numbers = {vertex.port: number for number, vertex in enumerate(self.probes)}
+        found: list[tuple[int, ...]] = []
+        for vertex in self.probes:
+            path: list[int] = []
+            while vertex.parent in numbers:
+                path.insert(0, numbers[vertex.parent])
+                vertex = self.probes[path[0]]
+            found.append(tuple(path))
+        return tuple(found)
+
+    def costs(self, by_port: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Costs of the probes, given those of probing each input once."""
+        return np.array([by_port[vertex.port] for vertex in self.probes], np.float64)
+
+    def repaired(self, order: Sequence[int]) -> tuple[int, ...]:
+        """The order with each probe's ancestors put before it, which never costs more.
+
+        Examples
+        --------
+        >>> chain = (Vertex(1, ("x",), 0, ("x",)), Vertex(2, ("y",), 1, ("y",)), Vertex(3, ("z",), 0, ("z",)))
+        >>> PipelinePlan(0, (), chain).repaired([2, 1, 0])
+        (2, 0, 1)
+        """
+        if sorted(order) != list(range(len(self.probes))):
+            raise InvalidPlan(
+                f"the probe order {list(order)} of input {self.root} does not name each of its {len(self.probes)} probes once"
+            )
+        placed: dict[int, None] = {}
+        ancestors = self.ancestors
+        for number in order:
+            placed.update(dict.fromkeys((*ancestors[number], number)))
+        return tuple(placed)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGraph:
+    """Inputs and the columns in which they must agree.
+
+    Equality is transitive: three inputs joined on one column are all neighbours, whichever two predicates were written.
+
+    Parameters
+    ----------
+    ports
+        Number of inputs.
+    edges
+        Join predicates in the order they were written. The graph must be connected.
+    estimates
+        Probability, where it is known, that a row of one of two inputs finds no partner in the other. Of a cyclic graph the
+        tree of edges with the greatest sum is probed; where estimates are equal the shallowest, then the first written.
+
+    Examples
+    --------
+    >>> star = JoinGraph(3, (Edge(0, ("a",), 1, ("a",)), Edge(0, ("b",), 2, ("b",))))
+    >>> [vertex.port for vertex in star.plan(1).lead], [vertex.port for vertex in star.plan(1).probes]
+    ([0], [2])
+    """
+
+    ports: int
+    edges: tuple[Edge, ...]
+    estimates: Mapping[frozenset[int], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        named = {port for edge in self.edges for port in (edge.left, edge.right)}
+        if self.ports < 2 or not named <= set(range(self.ports)) or any(edge.left == edge.right for edge in self.edges):
+            raise InvalidPlan(f"a join of {self.ports} inputs cannot have predicates between inputs {sorted(named)}")
+        reached = {vertex.port for vertex in self._tree(0)} | {0}
+        if len(reached) < self.ports:
+            missing = ", ".join(str(port) for port in range(self.ports) if port not in reached)
+            raise InvalidPlan(
+                f"no join predicate connects input {missing} with input 0: the join would be a Cartesian product; "
+                "add a predicate between them, or write two queries"
+            )
+
+    @classmethod
+    def natural(cls, keys: Sequence[Sequence[str]]) -> JoinGraph:
+        """All inputs have equal keys."""
+        first, *others = (tuple(key) for key in keys)
+        return cls(len(keys), tuple(Edge(0, first, port + 1, other) for port, other in enumerate(others)))
+
+    # -- equal columns ------------------------------------------------------------------------------------------------
+
+    def classes(self) -> list[list[Attribute]]:
+        """Columns that must all be equal, class by class, in the order they were written."""
+        return _classes(pair for edge in self.edges for pair in edge.pairs())
+
+    def common(self, one: int, other: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Columns in which two inputs must agree, those of the one and those of the other."""
+        left, right = [], []
+        for members in self.classes():
+            mine, theirs = ([name for port, name in members if port == wanted] for wanted in (one, other))
+            if mine and theirs:
+                left.append(mine[0])
+                right.append(theirs[0])
+        return tuple(left), tuple(right)
+
+    # -- trees --------------------------------------------------------------------------------------------------------
+
+    def _tree(self, root: int) -> list[Vertex]:
+        """A greatest spanning tree, parents before children; stops where the graph is not connected."""
+        depth, tree = {root: 0}, list[Vertex]()
+        while True:
+            candidates = []
+            for near in depth:
+                for far in range(self.ports):
+                    keys = self.common(near, far)
+                    if far not in depth and keys[0]:
+                        rank = (-self.estimates.get(frozenset({near, far}), 0.0), depth[near], self._written(near, far), far)
+                        candidates.append((rank, near, far, keys))
+            if not candidates:
+                return tree
+            _, near, far, (near_key, far_key) = min(candidates, key=lambda candidate: candidate[0])
+            depth[far] = depth[near] + 1
+            tree.append(Vertex(far, far_key, near, near_key))
+
+    def _written(self, one: int, other: int) -> int:
+        """Where the first predicate between two inputs stands; behind all others if it follows from others only."""
+        places = [at for at, edge in enumerate(self.edges) if {edge.left, edge.right} == {one, other}]
+        return places[0] if places else len(self.edges)
+
+    @property
+    def is_star(self) -> bool:
+        """Whether some input is a neighbour of all others."""
+        return any(all(self.common(root, port)[0] for port in range(self.ports) if port != root) for root in range(self.ports))
+
+    def plan(self, root: int, style: Style = "auto") -> PipelinePlan:
+        """How rows of the input `root` are processed."""
+        tree = self._tree(root)
+        lead: list[Vertex] = []
+        if style == "pairs" or (style == "auto" and self.is_star):
+            bound = {root}
+            while len(tree) > 1 and sum(vertex.parent in bound for vertex in tree) == 1:
+                first = next(vertex for vertex in tree if vertex.parent in bound)
+                tree.remove(first)
+                lead.append(first)
+                bound.add(first.port)
+        tree.sort(key=lambda vertex: vertex.port)
+        return PipelinePlan(root, tuple(lead), tuple(tree), self._residuals([*lead, *tree]))
+
+    def _residuals(self, tree: Sequence[Vertex]) -> tuple[tuple[Attribute, Attribute], ...]:
+        compared = [
+            ((vertex.parent, one), (vertex.port, other))
+            for vertex in tree
+            for one, other in zip(vertex.parent_key, vertex.key, strict=True)
+        ]
+        found: list[tuple[Attribute, Attribute]] = []
+        for members in self.classes():
+            done = _classes([*compared, *((member, member) for member in members)])
+            parts = [part for part in done if part[0] in members]
+            found += [(parts[0][0], part[0]) for part in parts[1:]]
+        return tuple(found)
+
+
+def _classes(pairs: Iterable[tuple[Attribute, Attribute]]) -> list[list[Attribute]]:
+    """Classes of the smallest equivalence that holds all pairs."""
+    found: list[list[Attribute]] = []
+    for one, other in pairs:
+        touched = [members for members in found if one in members or other in members]
+        whole = [member for members in touched for member in members]
+        whole += [item for item in dict.fromkeys((one, other)) if item not in whole]
+        place = found.index(touched[0]) if touched else len(found)
+        found = [members for members in found if members not in touched]
+        found.insert(place, whole)
+    return found

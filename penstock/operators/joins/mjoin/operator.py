@@ -1,0 +1,329 @@
+"""The multiway join over streams of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import InvalidConfiguration
+from penstock.expressions.nodes import Expr
+from penstock.kernel.contracts import State
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.punctuation import Punctuation
+from penstock.model.windows import Lifespan
+from penstock.model.windows import Window as WindowKind
+from penstock.operators.joins.mjoin.checking import check_columns, lengths_of
+from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
+from penstock.operators.joins.mjoin.orders import GreedyOnWindow, ProbeOrder
+from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
+from penstock.operators.joins.mjoin.results import Results
+from penstock.operators.joins.mjoin.search import Spans
+from penstock.operators.joins.mjoin.windows import Window
+from penstock.operators.joins.pwjoin.ordering import Ordering
+
+#: Rows that are processed in one order of probes.
+CHUNK_ROWS = 8192
+#: Kind of the control that sets the order of a pipeline: `port`, and `order` as inputs, None to let the policy decide again.
+PROBE_ORDER = "probe_order"
+
+_COUNTERS = ("null_keys", "late", "outside_life")
+
+
+def greedy(plan: PipelinePlan) -> ProbeOrder:
+    """The order that is best for the rows dropped of late."""
+    return GreedyOnWindow(plan.ancestors)
+
+
+class MJoin:
+    """Equi-join of several streams with windows in which each input has an order of probes of its own that adapts.
+
+    A new row first asks the other windows, one after the other, whether they have any partner at all; the first that has
+    none ends its way. Only rows that pass all these probes are combined, so the work that depends on the order is the
+    work of dropping rows, and the order of each pipeline is decided like that of filters. The answer never depends on it.
+    Choose it for three and more inputs of which some seldom have a partner, for predicates on different columns, and where
+    it changes which input that is; `WindowJoin` where punctuations close keys.
+
+    Parameters
+    ----------
+    schemas
+        Of the inputs, which must not share column names.
+    graph
+        Join predicates: a star, a tree or any connected graph. Of a cyclic one a tree is probed and the rest is compared
+        when combinations are made.
+    windows
+        `Sliding` or `Unbounded`, one for each input.
+    output_schema
+        All columns of all inputs in order; behind them the column of `change`, if there is one.
+    orders
+        Makes the policy of a pipeline.
+    change
+        Name of a column of type int8 that tells +1 when a combination appears and -1 when it disappears, because the
+        first of its rows leaves its window. Rows then wait until all inputs have passed them. Without it combinations are
+        handed on as soon as they exist, and their disappearing is not.
+    residual
+        A further condition on results.
+    costs
+        Of probing each input, in any unit; without them all cost the same.
+    share, seed
+        Share of the dropped rows that is shown to the policy, and the seed of the coins.
+    style
+        See `Style`.
+
+    Notes
+    -----
+    Differs from the paper: whole chunks of rows are processed in one order; a probe looks at a span of time instead of the
+    window's present content, so rows of other inputs may be stored before or after; partners further down a path are
+    listed, not searched for the first; costs are declared, because a measured time may not decide anything in a shard.
+    Trees and cyclic graphs, which the paper leaves out, follow section 4.14 and 4.15 of the specification.
+    Rows leave their window by expiry, which is the paper's order by time wherever windows are equally long.
+
+    References
+    ----------
+    [babu2004] Babu, Motwani, Munagala, Nishizawa, Widom. Adaptive Ordering of Pipelined Stream Filters. SIGMOD 2004, section 8.
+
+    Examples
+    --------
+    >>> from penstock.model.windows import Sliding
+    >>> schemas = [pa.schema({f"{name}.k": pa.int64()}) for name in "abc"]
+    >>> graph = JoinGraph.natural([["a.k"], ["b.k"], ["c.k"]])
+    >>> join = MJoin(schemas, graph, [Sliding(5)] * 3, pa.schema([field for schema in schemas for field in schema]))
+    >>> def row(name, ts):
+    ...     return Batch(pa.RecordBatch.from_pydict({f"{name}.k": [7]}), np.array([ts]), np.array([ts]))
+    >>> [*join.on_batch(0, row("a", 1)), *join.on_batch(1, row("b", 2))]
+    []
+    >>> [batch.rows.to_pylist() for batch in join.on_batch(2, row("c", 3))]
+    [[{'a.k': 7, 'b.k': 7, 'c.k': 7}]]
+    """
+
+    def __init__(
+        self,
+        schemas: Sequence[pa.Schema],
+        graph: JoinGraph,
+        windows: Sequence[WindowKind],
+        output_schema: pa.Schema,
+        orders: Callable[[PipelinePlan], ProbeOrder] = greedy,
+        change: str = "",
+        residual: Expr | None = None,
+        life: Lifespan | None = None,
+        costs: Sequence[float] | None = None,
+        share: float = 0.01,
+        seed: int = 0,
+        chunk_rows: int = CHUNK_ROWS,
+        style: Style = "auto",
+    ) -> None:
+        if not 0 <= share <= 1:
+            raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
+        if chunk_rows < 1:
+            raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
+        check_columns(graph, schemas)
+        self.lengths = lengths_of(windows, graph.ports)
+        self.life = life or Lifespan()
+        self.change, self.chunk_rows = change, chunk_rows
+        plans = [graph.plan(port, style) for port in range(graph.ports)]
+        self._windows = [
+            Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)
+        ]
+        probe_costs = [1.0] * graph.ports if costs is None else list(costs)
+        self._pipelines = [
+            Pipeline(plan, self._windows, orders(plan), plan.costs(probe_costs), share, seed, not change and graph.ports > 2)
+            for plan in plans
+        ]
+        self._results = Results(self._windows, output_schema, residual, bool(change))
+        self._ordering = Ordering(schemas)
+        self._frontiers = [NEVER for _ in schemas]
+        self._sent = NEVER
+        self._counts = dict.fromkeys(_COUNTERS, 0)
+
+    # -- what rows see of other inputs --------------------------------------------------------------------------------
+
+    def _seen_on_arrival(self, port: int) -> Spans:
+        """Rows come in any order: whatever is near enough, older or newer."""
+        return Spans(self.lengths, (self.lengths[port],) * len(self.lengths))
+
+    def _seen_in_order(self, port: int) -> Spans:
+        """Rows before this one in the order of time and input that are still in their windows."""
+        return Spans(self.lengths, tuple(0 if other < port else -1 for other in range(len(self.lengths))))
+
+    def _seen_when_late(self) -> Spans:
+        """Everything that has been inserted and not expired."""
+        return Spans(self.lengths, (-1,) * len(self.lengths))
+
+    def _seen_when_leaving(self, port: int) -> Spans:
+        """Rows that are in their windows and do not leave before this one; equal moments are in the order of inputs."""
+        longer = [min(length, FOREVER - 1) + 1 for length in self.lengths]
+        before = tuple(self.lengths[other] if other < port else longer[other] for other in range(len(self.lengths)))
+        return Spans(before, (-1,) * len(self.lengths))
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Elements:
+        batch, refused = self._usable(port, batch)
+        if not batch.num_rows:
+            return refused
+        if not self.change:
+            self._join(port, self._stored(port, batch.in_order()), self._seen_on_arrival(port))
+        else:
+            self._order_or_join(port, batch)
+        return [*refused, *self._results.taken(not_before=self._sent)]
+
+    def _usable(self, port: int, batch: Batch) -> tuple[Batch, list[Any]]:
+        """Rows within the life of the query, and the rows refused because their window has passed."""
+        alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
+        self._counts["outside_life"] += int(np.count_nonzero(~alive))
+        batch = batch.filter(alive)
+        now = self._sent if self.change else self._frontiers[port]
+        late = self._windows[port].useful_until(batch.ts) < now
+        if not late.any():
+            return batch, []
+        self._counts["late"] += int(np.count_nonzero(late))
+        text = f"{np.count_nonzero(late)} rows of input {port} of the join came after their window had passed {now}"
+        return batch.filter(~late), [Quarantined(batch.filter(late), "late", text)]
+
+    def _order_or_join(self, port: int, batch: Batch) -> None:
+        """Let rows wait for their turn; those whose turn has passed are joined now, as if they had come at this moment."""
+        late = batch.ts < self._sent
+        if late.any():
+            rows = self._stored(port, batch.filter(late).in_order())
+            self._join(port, rows, self._seen_when_late(), np.full(len(rows), self._sent))
+            batch = batch.filter(~late)
+        if batch.num_rows:
+            self._ordering.add(port, batch)
+
+    def _stored(self, port: int, batch: Batch) -> Int64s:
+        rows, nulls = self._windows[port].insert(batch)
+        self._counts["null_keys"] += nulls
+        return rows
+
+    def _join(self, port: int, rows: Int64s, spans: Spans, at: Int64s | None = None, change: int = 1) -> None:
+        """Join stored rows at given moments, by default their own times."""
+        moments = self._windows[port].ts[rows] if at is None else at
+        for start in range(0, len(rows), self.chunk_rows):
+            chunk = slice(start, start + self.chunk_rows)
+            self._results.add(self._pipelines[port].run(rows[chunk], moments[chunk], spans), change)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def on_metadata(self, port: int, mark: Metadata) -> Elements:
+        if isinstance(mark, Heartbeat):
+            return self._progress(port, mark.ts)
+        # Rows are forgotten by windows alone, so punctuations are neither needed nor promised.
+        return () if isinstance(mark, End | Punctuation) else (mark,)
+
+    def _progress(self, port: int, ts: int) -> Elements:
+        self._frontiers[port] = max(self._frontiers[port], ts)
+        least = min(self._frontiers)
+        if not self.change:
+            for other, window in enumerate(self._windows):
+                window.expire(min(frontier for peer, frontier in enumerate(self._frontiers) if peer != other))
+        elif least > self._sent:
+            self._release(least)
+        if least <= self._sent:
+            return ()
+        self._sent = least
+        return [*self._results.taken(not_before=NEVER), Heartbeat(least)]
+
+    def _release(self, least: int) -> None:
+        """Process everything before `least`: rows in the order of time and input, between them rows that leave."""
+        for arrived, newest in _in_turns(self._ordering.release(least), self.chunk_rows):
+            stored = [(port, self._stored(port, batch)) for port, batch in arrived]
+            for port, rows in stored:
+                self._join(port, rows, self._seen_in_order(port))
+            self._let_leave(newest)
+        self._let_leave(least)
+
+    def _let_leave(self, now: int) -> None:
+        """Take back what disappears up to a moment, and forget rows that have left; nothing older comes any more."""
+        for port, window in enumerate(self._windows):
+            rows = window.leaving(now)
+            if len(rows):
+                self._join(port, rows, self._seen_when_leaving(port), window.useful_until(window.ts[rows]) + 1, -1)
+        for window in self._windows:
+            window.expire(now)
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+
+    def on_control(self, decision: Control) -> Elements:
+        if decision.kind == PROBE_ORDER:
+            pipeline, order = self._pipelines[decision.detail["port"]], decision.detail["order"]
+            numbers = {vertex.port: number for number, vertex in enumerate(pipeline.plan.probes)}
+            pipeline.pinned = None if order is None else pipeline.plan.repaired([numbers[port] for port in order])
+        return ()
+
+    def report(self) -> tuple[PipelineReport, ...]:
+        """What each pipeline did, and its present order."""
+        return tuple(pipeline.report() for pipeline in self._pipelines)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        windows = [window.snapshot() for window in self._windows]
+        waiting, segments = self._ordering.snapshot()
+        meta = {
+            "windows": [state.meta for state in windows],
+            "pipelines": [pipeline.snapshot() for pipeline in self._pipelines],
+            "waiting": waiting,
+            "frontiers": list(self._frontiers),
+            "sent": self._sent,
+            "counts": dict(self._counts),
+            "results": self._results.count,
+        }
+        for state in windows:
+            segments |= state.segments
+        return State(meta, segments)
+
+    def restore(self, state: State) -> None:
+        for window, meta in zip(self._windows, state.meta["windows"], strict=True):
+            window.restore(meta, state.segments)
+        for pipeline, meta in zip(self._pipelines, state.meta["pipelines"], strict=True):
+            pipeline.restore(meta)
+        self._ordering.restore(state.meta["waiting"], state.segments)
+        self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
+        self._counts, self._results.count = dict(state.meta["counts"]), state.meta["results"]
+
+    def counters(self) -> Mapping[str, int]:
+        waiting = self._ordering.num_rows
+        probes = {f"probes_{pipeline.plan.root}": int(pipeline.evaluations.sum()) for pipeline in self._pipelines}
+        return {
+            "state_rows": sum(window.num_rows for window in self._windows) + waiting,
+            "state_bytes": sum(window.num_bytes for window in self._windows) + self._ordering.num_bytes,
+            "waiting_rows": waiting,
+            "expired": sum(window.expired for window in self._windows),
+            "results": self._results.count,
+            "probes": sum(probes.values()),
+            "drops": sum(int(pipeline.drops.sum()) for pipeline in self._pipelines),
+            **probes,
+            **{name: sum(pipeline.counts[name] for pipeline in self._pipelines) for name in self._pipelines[0].counts},
+            **self._counts,
+        }
+
+
+def _keys(plans: Sequence[PipelinePlan], port: int) -> list[tuple[str, ...]]:
+    """The keys by which rows of an input are looked for, or look for others, in any pipeline."""
+    vertices = [vertex for plan in plans for vertex in (*plan.lead, *plan.probes)]
+    keys = [vertex.key for vertex in vertices if vertex.port == port]
+    return list(dict.fromkeys(keys + [vertex.parent_key for vertex in vertices if vertex.parent == port]))
+
+
+def _in_turns(parts: Sequence[tuple[int, Batch]], chunk_rows: int) -> Iterator[tuple[list[tuple[int, Batch]], int]]:
+    """Pieces of all inputs' rows, in one order by time, input and position, and the newest time of each piece."""
+    if not parts:
+        return
+    inputs = np.repeat(np.arange(len(parts)), [batch.num_rows for _, batch in parts])
+    ts = np.concatenate([batch.ts for _, batch in parts])
+    order = np.lexsort((np.concatenate([batch.pos for _, batch in parts]), inputs, ts))
+    taken = np.zeros(len(parts), np.int64)
+    for start in range(0, len(order), chunk_rows):
+        turn = order[start : start + chunk_rows]
+        counts = np.bincount(inputs[turn], minlength=len(parts))
+        # Each input's rows are in order already, so its share of a turn is a slice.
+        arrived = [
+            (port, batch.slice(int(first), int(count)))
+            for (port, batch), first, count in zip(parts, taken, counts, strict=True)
+            if count
+        ]
+        taken += counts
+        yield arrived, int(ts[turn[-1]])

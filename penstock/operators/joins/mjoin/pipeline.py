@@ -1,0 +1,249 @@
+"""The pipeline of one input: drop rows by probes in the order of the moment, sample what was dropped, combine what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.hashing import mix_positions
+from penstock.columnar.matching import equal_keys, is_one_to_one
+from penstock.errors import InvalidConfiguration
+from penstock.model.batch import Int64s
+from penstock.model.masks import Mask
+from penstock.operators.joins.mjoin.graph import Attribute, PipelinePlan, Vertex
+from penstock.operators.joins.mjoin.orders import Floats, ProbeOrder
+from penstock.operators.joins.mjoin.search import Combos, Search, Spans
+from penstock.operators.joins.mjoin.windows import Window
+
+#: A profile row is one word of 64 bits.
+MOST_PROBES = 64
+
+_COUNTS = ("tuples", "survivors", "false_survivors", "profiled", "extra_probes", "reorderings")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReport:
+    """What a pipeline did so far.
+
+    Parameters
+    ----------
+    order
+        Inputs in the order in which they are probed now.
+    evaluations, drops
+        By input probed: how many rows met the probe at each position, and how many ended there.
+    """
+
+    root: int
+    order: tuple[int, ...]
+    evaluations: Mapping[int, tuple[int, ...]]
+    drops: Mapping[int, tuple[int, ...]]
+    counts: Mapping[str, int]
+
+
+class Pipeline:
+    """Joins rows of one input with the windows of all others.
+
+    Parameters
+    ----------
+    policy
+        Decides the order of the probes.
+    costs
+        Of each probe, in any unit.
+    share, seed
+        Which share of the dropped rows is shown to the policy; a row's coin is a hash of the seed and its position.
+    checks_times
+        Whether all times of a combination must be compared, because rows do not come in the order of time. Otherwise the
+        spans say everything.
+    """
+
+    def __init__(
+        self,
+        plan: PipelinePlan,
+        windows: Sequence[Window],
+        policy: ProbeOrder,
+        costs: Floats,
+        share: float,
+        seed: int,
+        checks_times: bool,
+    ) -> None:
+        probes = len(plan.probes)
+        if probes > MOST_PROBES:
+            raise InvalidConfiguration(f"input {plan.root} has {probes} probes; a join orders at most {MOST_PROBES} per input")
+        self.plan, self.policy, self.costs = plan, policy, costs
+        self._windows, self._share, self._seed = windows, share, seed
+        self._checks_times = checks_times
+        self.pinned: tuple[int, ...] | None = None
+        self._order = plan.repaired(policy.order())
+        self.evaluations, self.drops = np.zeros((probes, probes), np.int64), np.zeros((probes, probes), np.int64)
+        self.counts = dict.fromkeys(_COUNTS, 0)
+        self._compared = {vertex.port for vertex in (*plan.lead, *plan.probes) if not self._is_one_to_one(vertex)}
+
+    def _is_one_to_one(self, vertex: Vertex) -> bool:
+        schema = self._windows[vertex.port].schema
+        return is_one_to_one([pa.array([], schema.field(name).type) for name in vertex.key])
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Numbers of the probes in the order of the moment."""
+        return self._order
+
+    # -- processing ---------------------------------------------------------------------------------------------------
+
+    def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
+        """All combinations of some stored rows with what they see at given moments."""
+        self._decide()
+        group = self._led(Combos({self.plan.root: rows}, at, np.arange(len(rows))), spans)
+        search = Search(self.plan, self._windows, group, spans)
+        ends = self._drop(search)
+        if self._share > 0 and self.pinned is None and len(self.plan.probes) > 1:
+            self._profile(group, ends, spans)
+        return self._combined(search, np.flatnonzero(ends == len(self._order)))
+
+    def _decide(self) -> None:
+        order = self.plan.repaired(self.policy.order()) if self.pinned is None else self.pinned
+        self.counts["reorderings"] += order != self._order
+        self._order = order
+
+    def _led(self, group: Combos, spans: Spans) -> Combos:
+        """The rows combined with the inputs through which every path goes."""
+        search = Search(self.plan, self._windows, group, spans)
+        for vertex in self.plan.lead:
+            group = self._wider(search, group, vertex, search.first(vertex, group.rows[vertex.parent], group.at))
+        return group.renumbered()
+
+    def _drop(self, search: Search) -> Int64s:
+        """The position at which each of the group is dropped; the number of positions where it is not."""
+        ends = np.full(search.group.size, len(self._order), np.int64)
+        alive = np.arange(search.group.size)
+        self.counts["tuples"] += len(alive)
+        for position, number in enumerate(self._order):
+            if not len(alive):
+                break
+            holds = search.holds(number, alive)
+            self.evaluations[number, position] += len(alive)
+            ends[alive[~holds]] = position
+            alive = alive[holds]
+            self.drops[number, position] += len(holds) - len(alive)
+        return ends
+
+    def _profile(self, group: Combos, ends: Int64s, spans: Spans) -> None:
+        """Show the policy what a sample of the dropped rows meets at probes that they did not reach."""
+        if not self.policy.wanted(0):
+            return
+        dropped = np.flatnonzero(ends < len(self._order))
+        sample = dropped[self._coins(group, dropped) < self._share]
+        if not len(sample):
+            return
+        search = Search(self.plan, self._windows, group.chosen(sample).renumbered(), spans)
+        ends = ends[sample]
+        wanted = self._wanted(ends)
+        bits, known = np.zeros(len(sample), np.uint64), np.zeros(len(sample), np.uint64)
+        for position, number in enumerate(self._order):
+            bit = np.uint64(1 << number)
+            bits[ends == position] |= bit
+            asked = np.flatnonzero((ends < position) & ((wanted & bit) != 0))
+            bits[asked[~search.holds(number, asked)]] |= bit
+            known[ends >= position] |= bit
+            known[asked] |= bit
+            self.counts["extra_probes"] += len(asked)
+        self.counts["profiled"] += len(sample)
+        self.policy.observe(bits, known, self.costs)
+
+    def _wanted(self, ends: Int64s) -> npt.NDArray[np.uint64]:
+        """What the policy wants to know of each sampled row; everything, where its order could not be obeyed."""
+        positions = range(len(self._order))
+        if tuple(self.policy.order()) == self._order:
+            return np.array([self.policy.wanted(position) for position in positions], np.uint64)[ends]
+        return np.full(len(ends), (1 << len(self._order)) - 1, np.uint64)
+
+    def _coins(self, group: Combos, which: Int64s) -> Floats:
+        """A number in [0, 1) for each row of the group, the same in every repetition."""
+        positions = [self._windows[port].pos[rows[which]] for port, rows in group.rows.items()]
+        mixed: Int64s = reduce(mix_positions, positions, np.full(len(which), self._seed, np.int64))
+        return mixed / 2.0**63
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def _combined(self, search: Search, survivors: Int64s) -> Combos:
+        """Everything that can be made of the rows that no probe has dropped."""
+        combos = self._agreeing(search.group.chosen(survivors), None)
+        for number in self._order:
+            vertex = self.plan.probes[number]
+            if search.is_direct(vertex):
+                first = search.witnesses(number, combos.tuples)
+            else:
+                first = search.first(vertex, combos.rows[vertex.parent], combos.at)
+            combos = self._agreeing(self._wider(search, combos, vertex, first), vertex.port)
+        self.counts["survivors"] += len(survivors)
+        self.counts["false_survivors"] += len(survivors) - len(np.unique(combos.tuples))
+        return combos
+
+    def _wider(self, search: Search, combos: Combos, vertex: Vertex, first: Int64s) -> Combos:
+        """The combinations with every partner in one more input."""
+        owners, rows = search.rest(vertex, first, combos.at)
+        wider = combos.with_rows(owners, vertex.port, rows)
+        if vertex.port in self._compared and wider.size:
+            keep = np.ones(wider.size, np.bool_)
+            for one, other in zip(vertex.parent_key, vertex.key, strict=True):
+                keep &= self._are_equal(wider, (vertex.parent, one), (vertex.port, other))
+            wider = wider if keep.all() else wider.chosen(keep)
+        return self._timely(wider) if self._checks_times else wider
+
+    def _timely(self, combos: Combos) -> Combos:
+        """Combinations of which nothing has left its window before the newest part came."""
+        times = {port: self._windows[port].ts[rows] for port, rows in combos.rows.items()}
+        newest = reduce(np.maximum, times.values())
+        keep = reduce(np.logical_and, (self._windows[port].useful_until(ts) >= newest for port, ts in times.items()))
+        return combos if keep.all() else combos.chosen(keep)
+
+    def _agreeing(self, combos: Combos, newest: int | None) -> Combos:
+        """Combinations that fulfil the residual equalities which the newest input completes; None: those known before."""
+        for one, other in self.plan.residuals:
+            ports = {one[0], other[0]}
+            is_due = ports <= self.plan.bound if newest is None else newest in ports and ports <= set(combos.rows)
+            if is_due and combos.size:
+                combos = combos.chosen(self._are_equal(combos, one, other))
+        return combos
+
+    def _are_equal(self, combos: Combos, one: Attribute, other: Attribute) -> Mask:
+        left, right = (self._windows[port].take(combos.rows[port], [name])[0] for port, name in (one, other))
+        every = np.arange(combos.size)
+        equal = equal_keys([left], every, [right], every)
+        for column in (left, right):
+            if column.null_count:
+                equal &= column.is_valid().to_numpy(zero_copy_only=False)
+        return equal
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def report(self) -> PipelineReport:
+        ports = [vertex.port for vertex in self.plan.probes]
+        evaluations, drops = (
+            {port: tuple(row) for port, row in zip(ports, table.tolist(), strict=True)} for table in (self.evaluations, self.drops)
+        )
+        return PipelineReport(self.plan.root, tuple(ports[number] for number in self._order), evaluations, drops, dict(self.counts))
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {
+            "order": list(self._order),
+            "pinned": self.pinned and list(self.pinned),
+            "policy": self.policy.snapshot(),
+            "evaluations": self.evaluations.tolist(),
+            "drops": self.drops.tolist(),
+            "counts": dict(self.counts),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._order = tuple(state["order"])
+        self.pinned = None if state["pinned"] is None else tuple(state["pinned"])
+        self.policy.restore(state["policy"])
+        shape = self.evaluations.shape
+        self.evaluations = np.array(state["evaluations"], np.int64).reshape(shape)
+        self.drops = np.array(state["drops"], np.int64).reshape(shape)
+        self.counts = dict(state["counts"])

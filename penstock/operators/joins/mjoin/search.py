@@ -1,0 +1,133 @@
+"""Probes of a group of rows: which of them have a partner along a path, and where it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.columnar.matching import shifted
+from penstock.model.batch import Int64s
+from penstock.model.masks import Mask
+from penstock.operators.joins.mjoin.graph import PipelinePlan, Vertex
+from penstock.operators.joins.mjoin.windows import Window
+
+#: A probe that has not been made.
+_UNKNOWN = -3
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """What a row sees of each input, relative to the moment at which it is processed: the spans replace versions of windows.
+
+    Parameters
+    ----------
+    before, after
+        For each input how much older and newer than the moment a partner may be; both bounds belong to the span.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def low(self, port: int, at: Int64s) -> Int64s:
+        return shifted(at, -self.before[port])
+
+    def high(self, port: int, at: Int64s) -> Int64s:
+        return shifted(at, self.after[port])
+
+
+@dataclass(frozen=True, slots=True)
+class Combos:
+    """Combinations of rows: for each input already joined its row numbers, the moment, and the group's row they belong to."""
+
+    rows: Mapping[int, Int64s]
+    at: Int64s
+    tuples: Int64s
+
+    @property
+    def size(self) -> int:
+        return len(self.at)
+
+    def chosen(self, which: Int64s | Mask) -> Combos:
+        return Combos({port: rows[which] for port, rows in self.rows.items()}, self.at[which], self.tuples[which])
+
+    def with_rows(self, owners: Int64s, port: int, rows: Int64s) -> Combos:
+        """The combinations named by `owners`, each with one more row."""
+        wider = self.chosen(owners)
+        return Combos({**wider.rows, port: rows}, wider.at, wider.tuples)
+
+    def renumbered(self) -> Combos:
+        """The same as a group of its own."""
+        return Combos(self.rows, self.at, np.arange(self.size))
+
+
+class Search:
+    """Makes probes for the combinations of one group and remembers what they found, so that nothing is looked up twice.
+
+    A probe of an input whose neighbour is known asks for one partner. A probe further down a path asks whether any
+    of the partners found so far leads on: all of them are then listed, once.
+    """
+
+    def __init__(self, plan: PipelinePlan, windows: Sequence[Window], group: Combos, spans: Spans) -> None:
+        self.plan, self.windows, self.group, self.spans = plan, windows, group, spans
+        self._numbers = {vertex.port: number for number, vertex in enumerate(plan.probes)}
+        self._first: dict[int, Int64s] = {}
+        self._lists: dict[int, tuple[Mask, Int64s, Int64s]] = {}
+
+    def first(self, vertex: Vertex, parents: Int64s, at: Int64s) -> Int64s:
+        """For each row of the parent one partner, -1 where there is none."""
+        window = self.windows[vertex.port]
+        keys = self.windows[vertex.parent].indexes[vertex.parent_key].keys_of(parents)
+        low, high = self.spans.low(vertex.port, at), self.spans.high(vertex.port, at)
+        return window.indexes[vertex.key].first(window.ts, keys, low, high)
+
+    def rest(self, vertex: Vertex, first: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
+        """All partners of which `first` found one: (number, row) pairs."""
+        window = self.windows[vertex.port]
+        return window.indexes[vertex.key].rest(window.ts, first, self.spans.low(vertex.port, at))
+
+    def is_direct(self, vertex: Vertex) -> bool:
+        return vertex.parent in self.group.rows
+
+    def witnesses(self, number: int, which: Int64s) -> Int64s:
+        """The partner found first for some of the group, by a probe whose neighbour is known."""
+        vertex = self.plan.probes[number]
+        known = self._first.setdefault(number, np.full(self.group.size, _UNKNOWN, np.int64))
+        asked = which[known[which] == _UNKNOWN]
+        if len(asked):
+            known[asked] = self.first(vertex, self.group.rows[vertex.parent][asked], self.group.at[asked])
+        return known[which]
+
+    def holds(self, number: int, which: Int64s) -> Mask:
+        """For which of the group the path to a probe's input can be gone to its end."""
+        vertex = self.plan.probes[number]
+        if self.is_direct(vertex):
+            found: Mask = self.witnesses(number, which) >= 0
+            return found
+        owners, parents = self._partners(self._numbers[vertex.parent], which)
+        reached = np.zeros(self.group.size, np.bool_)
+        reached[owners[self.first(vertex, parents, self.group.at[owners]) >= 0]] = True
+        return reached[which]
+
+    def _partners(self, number: int, which: Int64s) -> tuple[Int64s, Int64s]:
+        """All rows of a probe's input that some of the group reach: (member of the group, row) pairs."""
+        wanted = np.zeros(self.group.size, np.bool_)
+        wanted[which] = True
+        if number not in self._lists or not self._lists[number][0][which].all():
+            self._lists[number] = (wanted, *self._listed(number, which))
+        listed, owners, rows = self._lists[number]
+        if np.array_equal(listed, wanted):
+            return owners, rows
+        mine = wanted[owners]
+        return owners[mine], rows[mine]
+
+    def _listed(self, number: int, which: Int64s) -> tuple[Int64s, Int64s]:
+        vertex = self.plan.probes[number]
+        if self.is_direct(vertex):
+            owners, first = which, self.witnesses(number, which)
+        else:
+            owners, parents = self._partners(self._numbers[vertex.parent], which)
+            first = self.first(vertex, parents, self.group.at[owners])
+        places, rows = self.rest(vertex, first, self.group.at[owners])
+        return owners[places], rows

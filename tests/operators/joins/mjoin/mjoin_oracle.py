@@ -1,0 +1,132 @@
+"""Slow, obvious multiway joins, and orders that change without reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.model.batch import Batch
+from penstock.model.elements import FOREVER
+from penstock.model.windows import Window
+from penstock.operators.joins.mjoin.checking import lengths_of
+from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.mjoin.operator import MJoin
+from penstock.testing.reference import Row, comparable
+
+CHANGE = "change"
+
+#: (change, values of all inputs, time)
+Delta = tuple[int, tuple[Any, ...], int]
+
+
+class Shuffled:
+    """Another order before every chunk, legal or not: a walk through all permutations that depends on the start."""
+
+    def __init__(self, plan: PipelinePlan, start: int) -> None:
+        self.probes, self.step = len(plan.probes), start
+
+    def order(self) -> Sequence[int]:
+        self.step += 1
+        found, number = list(range(self.probes)), self.step * 7 + 3
+        for end in range(self.probes - 1, 0, -1):
+            number, other = divmod(number, end + 1)
+            found[end], found[other] = found[other], found[end]
+        return found
+
+    def wanted(self, position: int) -> int:
+        return (1 << self.probes) - 1
+
+    def observe(self, bits: Any, known: Any, costs: Any) -> None:
+        assert (bits != 0).all()
+        assert ((bits & ~known) == 0).all()
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {"step": self.step}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.step = state["step"]
+
+
+def schema_of(port: int, kind: pa.DataType | None = None) -> pa.Schema:
+    """Three columns that may be joined on, and one that is carried along."""
+    return pa.schema({f"{port}.{name}": kind or pa.int64() for name in "abc"} | {f"{port}.v": pa.int64()})
+
+
+def make_join(graph: JoinGraph, windows: Sequence[Window], deltas: bool, kind: pa.DataType | None = None, **more: Any) -> MJoin:
+    schemas = [schema_of(port, kind) for port in range(graph.ports)]
+    output = [item for schema in schemas for item in schema]
+    if deltas:
+        output.append(pa.field(CHANGE, pa.int8()))
+    return MJoin(schemas, graph, windows, pa.schema(output), change=CHANGE if deltas else "", **more)
+
+
+def edge(one: int, other: int, left: str, right: str = "") -> Edge:
+    """Columns are single letters."""
+    return Edge(one, tuple(f"{one}.{name}" for name in left), other, tuple(f"{other}.{name}" for name in right or left))
+
+
+def fits(rows: Sequence[Row], graph: JoinGraph) -> bool:
+    """Whether all predicates, exactly as they are written, hold for one row of each input."""
+    for predicate in graph.edges:
+        for (one, left), (other, right) in predicate.pairs():
+            values = comparable(rows[one].values[left]), comparable(rows[other].values[right])
+            if None in values or values[0] != values[1]:
+                return False
+    return True
+
+
+def values_of(rows: Iterable[Row]) -> tuple[Any, ...]:
+    return tuple(comparable(value) for row in rows for value in row.values.values())
+
+
+def joined(streams: Sequence[Sequence[Row]], graph: JoinGraph, windows: Sequence[Window]) -> list[tuple[tuple[Any, ...], int]]:
+    """Every combination of rows that the windows allow, with its newest time."""
+    lengths = lengths_of(windows, graph.ports)
+    found = []
+    for rows in product(*streams):
+        newest = max(row.ts for row in rows)
+        if all(newest - row.ts <= length for row, length in zip(rows, lengths, strict=True)) and fits(rows, graph):
+            found.append((values_of(rows), newest))
+    return found
+
+
+def deltas(streams: Sequence[Sequence[Row]], graph: JoinGraph, windows: Sequence[Window]) -> list[Delta]:
+    """Appearances and disappearances, event by event, with windows as lists that are searched completely."""
+    lengths = lengths_of(windows, graph.ports)
+    contents: list[list[Row]] = [[] for _ in streams]
+    found: list[Delta] = []
+
+    def probe(port: int, row: Row, change: int, at: int) -> None:
+        others = [[row] if other == port else rows for other, rows in enumerate(contents)]
+        found.extend((change, values_of(rows), at) for rows in product(*others) if fits(rows, graph))
+
+    def expire(now: int) -> None:
+        leaving = [(row.ts + lengths[port] + 1, port, row.pos) for port, rows in enumerate(contents) for row in rows]
+        for moment, port, pos in sorted(item for item in leaving if item[0] <= now and lengths[item[1]] != FOREVER):
+            (row,) = [row for row in contents[port] if row.pos == pos]
+            contents[port].remove(row)
+            probe(port, row, -1, moment)
+
+    arriving = sorted(
+        (((row.ts, port, row.pos), row) for port, rows in enumerate(streams) for row in rows), key=lambda item: item[0]
+    )
+    for (ts, port, _), row in arriving:
+        expire(ts)
+        contents[port].append(row)
+        probe(port, row, +1, ts)
+    expire(FOREVER)
+    return found
+
+
+def deltas_of(elements: Iterable[Any]) -> list[Delta]:
+    """Appearances and disappearances among the elements that a join returned."""
+    found: list[Delta] = []
+    for element in elements:
+        if isinstance(element, Batch):
+            for row, ts in zip(element.rows.to_pylist(), element.ts.tolist(), strict=True):
+                change = row.pop(CHANGE)
+                found.append((change, tuple(map(comparable, row.values())), ts))
+    return found
