@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -101,6 +101,9 @@ class FilterOrder(ABC):
         #: Orders left, single repairs (one change of the order may need several), scans of the window.
         self.reorderings = self.corrections = self.scans = 0
         self.events: deque[Reordering] = deque(maxlen=LOG_LENGTH)
+        #: Nanoseconds, for reports; no decision depends on it.
+        self.clock: Callable[[], int] | None = None
+        self.spent = {"window": 0, "view": 0, "violations": 0}
         self._all = np.uint64((1 << filters) - 1)
 
     # -- what a host calls --------------------------------------------------------------------------------------------
@@ -220,6 +223,15 @@ class FilterOrder(ABC):
         self.version += 1
         self.reorderings += 1
         self.events.append(Reordering(at, before, self.order(), found.row, found.column, found.left, found.right))
+
+    def _now(self) -> int:
+        return self.clock() if self.clock else 0
+
+    def _lap(self, part: str, since: int) -> int:
+        """Book the time since then on a part of the bookkeeping."""
+        now = self._now()
+        self.spent[part] += now - since
+        return now
 
     def _later(self, position: int) -> int:
         """All filters behind a position, as bits."""

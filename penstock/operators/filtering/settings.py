@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -142,6 +142,58 @@ class OrderSettings:
             return self.min_fill
         usual = 500 if self.algorithm is Algorithm.LOCAL_SWAPS else 100
         return usual if self.evidence_rows is None else min(usual, self.evidence_rows)
+
+
+class OnError(StrEnum):
+    """What happens to a row on which a filter raises."""
+
+    FAIL = "fail"
+    #: The row goes to the quarantine output with the reason `filter-failed`.
+    DEAD_LETTER = "dead_letter"
+
+
+class Mode(StrEnum):
+    """Who decides."""
+
+    #: Shards report profiled rows, the driver decides, and its decisions come back as controls.
+    GLOBAL = "global"
+    #: Each shard for itself, at once, from its own rows; costs are declared or told by a control.
+    SHARD = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSettings:
+    """How a conjunction is executed; the rows that pass never depend on it.
+
+    Parameters
+    ----------
+    order
+        How the order is kept.
+    chunk_rows
+        Rows between two decisions; 1 is the published behaviour.
+    seed
+        Of the profiling coins.
+    trimmed
+        Share of the slowest calls that is left out when costs are fitted, against stalls.
+
+    Examples
+    --------
+    >>> FilterSettings(OrderSettings("sweep"), mode="shard").chunk_rows
+    8192
+    """
+
+    order: OrderSettings = field(default_factory=OrderSettings)
+    chunk_rows: int = 8192
+    seed: int = 0
+    on_error: OnError = OnError.FAIL
+    mode: Mode = Mode.GLOBAL
+    trimmed: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "on_error", _member(OnError, "on_error", self.on_error))
+        object.__setattr__(self, "mode", _member(Mode, "mode", self.mode))
+        refuse_unless(self.chunk_rows >= 1, "chunk_rows", self.chunk_rows, "be at least 1")
+        refuse_unless(0.0 <= self.trimmed < 1.0, "trimmed", self.trimmed, "be at least 0 and less than 1")
 
 
 def refuse_unless(holds: bool, name: str, value: Any, expected: str) -> None:

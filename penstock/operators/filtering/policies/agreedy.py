@@ -52,13 +52,15 @@ class AGreedy(WholeRows):
         self._rotates = self.settings.move is Move.ROTATE or bool(self.after.any())
 
     def _learn(self, rows: ProfileRows, costs: Floats) -> Violation | None:
+        then = self._now()
         gone = self.window.push(rows)
-        fresh = rows.bits[-len(self.window) :]
+        then = self._lap("window", then)
         self.view.count(gone, self._order, -1)
-        self.view.count(fresh, self._order, +1)
-        if len(self.window) < self.settings.least_rows:
-            return None
-        return self._repair(costs)
+        self.view.count(rows.bits[-len(self.window) :], self._order, +1)
+        then = self._lap("view", then)
+        found = self._repair(costs) if len(self.window) >= self.settings.least_rows else None
+        self._lap("violations", then)
+        return found
 
     def _repair(self, costs: Floats) -> Violation | None:
         """Correct from the smallest violated position on until none is left; it grows with each correction."""

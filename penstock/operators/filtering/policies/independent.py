@@ -36,15 +36,17 @@ class Independent(WholeRows):
         self.counts = np.zeros(filters, np.int64)
 
     def _learn(self, rows: ProfileRows, costs: Floats) -> Violation | None:
+        then = self._now()
         gone = self.window.push(rows)
+        then = self._lap("window", then)
         count_filters(gone, self.counts, -1)
         count_filters(rows.bits[-len(self.window) :], self.counts, +1)
-        if len(self.window) < self.settings.least_rows:
-            return None
-        found = self.violation(costs)
+        then = self._lap("view", then)
+        found = self.violation(costs) if len(self.window) >= self.settings.least_rows else None
         if found is not None:
             self.corrections += 1
             self._order = self._sorted(costs)
+        self._lap("violations", then)
         return found
 
     def violation(self, costs: Floats) -> Violation | None:

@@ -47,14 +47,16 @@ class LocalSwaps(FilterOrder):
         return 1 << int(self._order[position + 1]) if position + 1 < self.filters else 0
 
     def _learn(self, rows: ProfileRows, costs: Floats) -> Violation | None:
+        then = self._now()
         gone = self.window.push(rows)
+        then = self._lap("window", then)
         count_neighbours(gone, self._order, self.own, self.following, -1)
         count_neighbours(rows.bits[-len(self.window) :], self._order, self.own, self.following, +1)
-        if len(self.window) < self.settings.least_rows:
-            return None
-        wrong = self.violations(costs)
+        then = self._lap("view", then)
+        wrong = self.violations(costs) if len(self.window) >= self.settings.least_rows else []
         if wrong:
             self._exchange([found.row for found in wrong])
+        self._lap("violations", then)
         return wrong[0] if wrong else None
 
     def violations(self, costs: Floats) -> list[Violation]:

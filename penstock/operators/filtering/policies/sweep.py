@@ -52,9 +52,11 @@ class Sweep(FilterOrder):
         return 1 << int(self._order[self.watched]) if position < self.watched else 0
 
     def _learn(self, rows: ProfileRows, costs: Floats) -> Violation | None:
+        then = self._now()
         words = rows.bits[: self.settings.stage_rows - self.count]
         sweep_rows(words, self._order, self.watched, self.own, self.seen)
         self.count += len(words)
+        then = self._lap("view", then)
         is_over = self.count >= self.settings.stage_rows
         tests = is_over or (self.settings.check is Check.CONTINUOUS and self.count >= self.settings.least_rows)
         found = self.violation(costs) if tests else None
@@ -62,6 +64,7 @@ class Sweep(FilterOrder):
             self._bring_forward(found.row)
         if is_over or found is not None:
             self._next_stage()
+        self._lap("violations", then)
         return found
 
     def violation(self, costs: Floats) -> Violation | None:
