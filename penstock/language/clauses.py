@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -95,6 +95,28 @@ class ClauseParser(SparkParser):
         if not self._match(kind):
             legal = [sign, ","] if sign == ")" else [sign]
             raise self._mistake(expected(self._curr.text if self._curr else "", legal, "here"))
+
+    # -- hints -----------------------------------------------------------------------------------------------------
+
+    def _parse_hint(self) -> exp.Hint | None:
+        """A hint is a comment that sqlglot parses by itself: its words get their places in the whole text."""
+        token = self._curr
+        if token is None or token.token_type != TokenType.HINT:
+            return None
+        if not "".join(token.comments).strip():
+            raise self._mistake("the hint is empty; name a join such as PJOIN, or leave it out", token)
+        try:
+            hint = super()._parse_hint()
+        except (ParseError, TokenError):
+            hint = None
+        if hint is None or not all(isinstance(part, exp.Expr) for part in hint.expressions):
+            raise self._mistake("the hint cannot be read; write NAME or NAME(option = value, …)", token)
+        start = token.start + len("/*+")
+        for node in hint.walk():
+            if "start" in node.meta:
+                node.meta.update(start=start + node.meta["start"], end=start + node.meta["end"])
+        hint.meta.update(start=token.start, end=token.end)
+        return hint
 
     # -- formats ---------------------------------------------------------------------------------------------------
 

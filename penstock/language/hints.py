@@ -16,16 +16,16 @@ def read_hint(tree: exp.Select, inputs: int, text: Text) -> JoinHint | None:
     written = tree.args.get("hint")
     if written is None:
         return None
-    place = text.place_of(tree)
+    place = text.place_of(written)
     if len(written.expressions) != 1:
         raise SyntaxMistake(f"found {len(written.expressions)} hints; a query takes one", place)
     (found,) = written.expressions
     name = found.name.upper()
     if name not in _VARIANTS:
-        raise SyntaxMistake(expected(found.name, list(_VARIANTS), "as a hint"), place)
+        raise SyntaxMistake(expected(found.name, list(_VARIANTS), "as a hint"), text.place_of(found) or place)
     if inputs < 2:
         raise SyntaxMistake(f"the hint {name} is for a join; this query reads one source", place)
-    return JoinHint(_VARIANTS[name], tuple(_option(part, text) for part in found.expressions))
+    return JoinHint(_VARIANTS[name], tuple(_option(part, text) for part in found.expressions), place)
 
 
 def _option(part: exp.Expr, text: Text) -> tuple[str, HintValue]:

@@ -148,7 +148,7 @@ def _sources(tree: exp.Select, context: Context) -> tuple[Scope, Node, tuple[Win
     kinds = [_join_kind(joined, context.text) for joined in joins]
     if any(kind is not JoinKind.INNER for kind in kinds):
         if hint is not None:
-            raise SyntaxMistake(f"{hint.variant.value} runs inner joins only; leave the hint out", context.text.place_of(tree))
+            raise SyntaxMistake(f"{hint.variant.value} runs inner joins only; leave the hint out", hint.place)
         return _joined_in_order(tree, inputs, kinds, context)
     scope = Scope(inputs, context.text)
     written = [joined.args["on"] for joined in joins if joined.args.get("on")]

@@ -11,6 +11,7 @@ from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Rows
+from penstock.operators.joins.approximate import ApproximateJoin
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin
 from penstock.operators.joins.pjoin.registry import STANDARD
@@ -30,6 +31,8 @@ def hinted(node: nodes.WindowJoin, hint: JoinHint) -> Callable[[], Operator]:
     """How to make the operator of a hinted join."""
     schemas = tuple(part.schema.arrow for part in node.parts)
     given = (schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+    if hint.variant is JoinVariant.APPROXIMATE:
+        return partial(ApproximateJoin, *given[:4], allowed_loss(hint), node.life, node.residual)
     if hint.variant in _WITHOUT_WINDOWS:
         return partial(_WITHOUT_WINDOWS[hint.variant], *given, pjoin_config(hint))
     return partial(_WITH_WINDOWS[hint.variant], *given, window_config(hint, node.windows))
@@ -56,15 +59,31 @@ def window_config(hint: JoinHint, windows: tuple[Any, ...]) -> JoinConfig:
     return JoinConfig(windows, clock=clock, **_options(hint, known))
 
 
+def allowed_loss(hint: JoinHint) -> float:
+    """Share of the results that APPROXIMATE may lose.
+
+    Examples
+    --------
+    >>> allowed_loss(JoinHint(JoinVariant.APPROXIMATE, (("recall", 0.9),)))
+    0.1
+    """
+    recall = _options(hint, ["recall"]).get("recall")
+    if isinstance(recall, bool) or not isinstance(recall, int | float) or not 0 < recall <= 1:
+        found = "is missing" if recall is None else f"is {recall!r}"
+        text = f"recall {found}; write the share of the results that must come, greater than 0 and at most 1: recall = 0.95"
+        raise InvalidConfiguration(text, hint.place or f"hint {hint}")
+    return round(1 - recall, 12)
+
+
 def _options(hint: JoinHint, known: Iterable[str]) -> dict[str, Any]:
     names = list(known)
     for name, _ in hint.options:
         if name not in names:
-            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, names)}", f"hint {hint}")
+            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, names)}", hint.place or f"hint {hint}")
     return dict(hint.options)
 
 
 def _standard(name: str, hint: JoinHint) -> Any:
     if name not in STANDARD:
-        raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", f"hint {hint}")
+        raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", hint.place or f"hint {hint}")
     return STANDARD[name]

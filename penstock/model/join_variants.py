@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from penstock.errors import Place
 
 HintValue: TypeAlias = str | int | float | bool
 
@@ -24,6 +26,8 @@ class JoinVariant(StrEnum):
     PJOIN = "PJoin"
     #: Neither: nothing is ever forgotten, rows that do not fit into memory are spilled.
     XJOIN = "XJoin"
+    #: Probable punctuations of two inputs may purge too: answers may be missing.
+    APPROXIMATE = "Approximate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class JoinHint:
 
     variant: JoinVariant
     options: tuple[tuple[str, HintValue], ...] = ()
+    #: Where it stands, for messages.
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         written = ", ".join(f"{name} = {value!r}" for name, value in self.options)

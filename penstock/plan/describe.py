@@ -102,7 +102,9 @@ def _join(node: WindowJoin, clock: bool) -> list[str]:
     # Of an inner join it may be thought as a filter; otherwise it decides who is a partner.
     residual = [f"{'where' if is_inner else 'on'} {node.residual}"] if node.residual is not None else []
     kind = "" if is_inner else f"{node.kind.words} "
-    return [f"WindowJoin {kind}{keys} [{windows}]", *residual, *_life(node.life)]
+    written = node.written_as
+    narrowed = [f"written as {written.words} JOIN: a condition above rejects rows without partner"] if written is not None else []
+    return [f"WindowJoin {kind}{keys} [{windows}]", *residual, *narrowed, *_life(node.life)]
 
 
 def _group_by(node: GroupBy, clock: bool) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from penstock.errors import InvalidConfiguration, PenstockError
+from penstock.errors import PenstockError
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.lowering.stages import build_job
@@ -101,23 +103,32 @@ def test_every_variant_with_windows_gives_the_same_answer(hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
+    ("marked", "message"),
     [
-        ("SELECT /*+ PJOINN */ a.k FROM a, c WHERE a.k = c.k", "Did you mean 'PJOIN'"),
-        ("SELECT /*+ PJOIN */ k FROM a", "this query reads one source"),
-        ("SELECT /*+ PJOIN(7) */ a.k FROM a, c WHERE a.k = c.k", "write name = value"),
-        ("SELECT /*+ PJOIN */ a.k FROM a [RANGE 5], c [RANGE 5] WHERE a.k = c.k", "two inputs without windows"),
-        ("SELECT /*+ PWJOIN */ a.k FROM a [RANGE 5], b [RANGE 5], c [RANGE 5] WHERE a.k = b.k AND b.k = c.k", "MPWJoin"),
-        ("SELECT /*+ PWJOIN */ a.k FROM a [RANGE 5] LEFT JOIN c [RANGE 5] ON a.k = c.k", "inner joins only"),
-        ("SELECT /*+ PJOIN, XJOIN */ a.k FROM a, c WHERE a.k = c.k", "found 2 hints"),
+        ("SELECT «/*+ PJOINN */» a.k FROM a, c WHERE a.k = c.k", "Did you mean 'PJOIN'"),
+        ("SELECT /*+ «PJOINN»(buckets = 5) */ a.k FROM a, c WHERE a.k = c.k", "Did you mean 'PJOIN'"),
+        ("SELECT «/*+ PJOIN */» k FROM a", "this query reads one source"),
+        ("SELECT /*+ PJOIN(«7») */ a.k FROM a, c WHERE a.k = c.k", "write name = value"),
+        ("SELECT /*+ PJOIN(«buckets» = k) */ a.k FROM a, c WHERE a.k = c.k", "write a number, a text, TRUE or FALSE"),
+        ("SELECT «/*+ PJOIN */» a.k FROM a [RANGE 5], c [RANGE 5] WHERE a.k = c.k", "two inputs without windows"),
+        ("SELECT «/*+ PWJOIN */» a.k FROM a [RANGE 5], b [RANGE 5], c [RANGE 5] WHERE a.k = b.k AND b.k = c.k", "MPWJoin"),
+        ("SELECT «/*+ PWJOIN */» a.k FROM a [RANGE 5] LEFT JOIN c [RANGE 5] ON a.k = c.k", "inner joins only"),
+        ("SELECT «/*+ PJOIN, XJOIN */» a.k FROM a, c WHERE a.k = c.k", "found 2 hints"),
+        ("SELECT «/*+ */» a.k FROM a, c WHERE a.k = c.k", "the hint is empty"),
+        ("SELECT «/*+ PJOIN(buckets = */» a.k FROM a, c WHERE a.k = c.k", "the hint cannot be read"),
+        ("SELECT «/*+ PJOIN('x */» a.k FROM a, c WHERE a.k = c.k", "the hint cannot be read"),
+        ("SELECT «/*+ PJOIN(purge_treshold = 5) */» a.k FROM a, c WHERE a.k = c.k", "Did you mean 'purge_threshold'"),
+        ("SELECT «/*+ APPROXIMATE */» a.k FROM a, c WHERE a.k = c.k", "recall is missing"),
+        ("SELECT «/*+ APPROXIMATE(recall = 2) */» a.k FROM a, c WHERE a.k = c.k", "recall is 2; write the share"),
+        ("SELECT «/*+ APPROXIMATE(recall = 0.9) */» a.k FROM a, b, c WHERE a.k = b.k AND b.k = c.k", "two inputs; found 3"),
+        ("SELECT «/*+ APPROXIMATE(recall = 0.9) */» a.k FROM a [ROWS 3], c WHERE a.k = c.k", "takes windows of time"),
     ],
 )
-def test_a_hint_that_cannot_be_followed_says_why(query: str, message: str) -> None:
-    with pytest.raises(PenstockError, match=message):
-        parse_application(f"{STREAMS} CREATE CQ q AS {query};")
-
-
-def test_unknown_options_of_a_hint_get_the_nearest_name() -> None:
-    text = f"{STREAMS} CREATE CQ q AS SELECT /*+ PJOIN(purge_treshold = 5) */ a.k FROM a, c WHERE a.k = c.k;"
-    with pytest.raises(InvalidConfiguration, match="purge_threshold"):
-        build_job(parse_application(text), 2)
+def test_a_hint_that_cannot_be_followed_says_why_and_where(marked: str, message: str) -> None:
+    query = marked.replace("«", "").replace("»", "")
+    with pytest.raises(PenstockError, match=re.escape(message)) as caught:
+        build_job(parse_application(f"{STREAMS}CREATE CQ q AS {query};"), 2)
+    place = caught.value.place
+    assert place is not None
+    text = place.excerpt[place.column - 1 : place.column - 1 + place.width]
+    assert text == marked[marked.index("«") + 1 : marked.index("»")]

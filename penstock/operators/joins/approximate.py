@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.codes import group_codes
+from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.metadata.probabilistic import RecallBudget, propagated
 from penstock.model.batch import Batch
@@ -19,7 +20,7 @@ from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.window_join import WindowJoin
 
-#: Expected recall is reported in millionths: counters are whole numbers.
+#: Expected losses are reported in millionths of a result: counters are whole numbers, and are added up over shards.
 _MILLION = 1_000_000
 
 
@@ -34,6 +35,8 @@ class ApproximateJoin(WindowJoin):
     ----------
     epsilon
         Share of the results that may be lost, on average.
+    residual
+        As of `WindowJoin`. What would be lost is estimated without it, so less is purged than might be.
 
     Notes
     -----
@@ -48,9 +51,9 @@ class ApproximateJoin(WindowJoin):
 
     def __init__(
         self, schemas: Sequence[pa.Schema], keys: Sequence[Sequence[str]], windows: Sequence[Window], output_schema: pa.Schema,
-        epsilon: float, life: Lifespan | None = None,
+        epsilon: float, life: Lifespan | None = None, residual: Expr | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(schemas, keys, windows, output_schema, life=life)
+        super().__init__(schemas, keys, windows, output_schema, residual, life)
         self.budget = RecallBudget(epsilon)
         #: Rows and different keys of each input, as far as batches show them: rows of a value that come at a time.
         self._seen = [[0, 0] for _ in self.keys]
@@ -122,10 +125,23 @@ class ApproximateJoin(WindowJoin):
     def counters(self) -> Mapping[str, int]:
         return {
             **super().counters(),
-            "expected_losses": round(self.budget.lost),
-            "expected_recall_millionths": round(self.budget.recall * _MILLION),
+            "lost_millionths": round(self.budget.lost * _MILLION),
             "values_given_up": self.budget.purged_values,
         }
+
+
+def expected_recall(counters: Mapping[str, int]) -> float | None:
+    """Expected share of all results that were emitted, from counters summed over shards; None for other operators.
+
+    Examples
+    --------
+    >>> expected_recall({"results": 90, "lost_millionths": 10_000_000})
+    0.9
+    """
+    if "lost_millionths" not in counters:
+        return None
+    lost, emitted = counters["lost_millionths"] / _MILLION, counters["results"]
+    return emitted / (emitted + lost) if lost else 1.0
 
 
 def _among(columns: Sequence[pa.Array], keys: pa.RecordBatch) -> npt.NDArray[np.bool_]:

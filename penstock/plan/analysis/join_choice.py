@@ -31,7 +31,8 @@ def choose(node: WindowJoin, inputs: Sequence[Knowledge]) -> JoinChoice:
     neither it is kept for ever.
     """
     if node.hint is not None:
-        return JoinChoice(node.hint.variant, f"the hint {node.hint} asks for it", True)
+        missing = "; answers may be missing, as its recall allows" if node.hint.variant is JoinVariant.APPROXIMATE else ""
+        return JoinChoice(node.hint.variant, f"the hint {node.hint} asks for it{missing}", True)
     windows = [label(part, keys) for part, keys, window in zip(node.parts, node.keys, node.windows, strict=True) if _bounds(window)]
     closing = _closing(node, inputs)
     reasons = [f"windows on {_listed(windows)}" if windows else "no window", f"punctuations: {closing}" if closing else ""]

@@ -167,6 +167,8 @@ class WindowJoin:
     kind: JoinKind = JoinKind.INNER
     #: How the user wants it run; None: as the plan finds best.
     hint: JoinHint | None = None
+    #: The kind that was written, where a rewrite has found a cheaper one; it means nothing for the answer.
+    written_as: JoinKind | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_hint(self)
@@ -225,14 +227,21 @@ def _check_hint(node: WindowJoin) -> None:
         return
     variant, count = node.hint.variant, len(node.parts)
     windows = [window for window in node.windows if not isinstance(window, Unbounded)]
+    text = ""
     if node.kind is not JoinKind.INNER:
-        raise InvalidPlan(f"{variant.value} runs inner joins; leave the hint out for {node.kind.words} JOIN")
-    if variant in (JoinVariant.PJOIN, JoinVariant.XJOIN) and (windows or count != 2):
-        raise InvalidPlan(f"{variant.value} joins two inputs without windows; found {count} inputs, {len(windows)} with a window")
-    if variant in (JoinVariant.WJOIN, JoinVariant.PWJOIN) and count != 2:
-        raise InvalidPlan(f"{variant.value} joins two inputs; found {count}: ask for M{variant.value}")
-    if any(isinstance(window, Framed) for window in windows):
-        raise InvalidPlan(f"{variant.value} takes sliding windows; leave ADVANCE or the hint out")
+        text = f"{variant.value} runs inner joins; leave the hint out for {node.kind.words} JOIN"
+    elif variant in (JoinVariant.PJOIN, JoinVariant.XJOIN) and (windows or count != 2):
+        text = f"{variant.value} joins two inputs without windows; found {count} inputs, {len(windows)} with a window"
+    elif variant in (JoinVariant.WJOIN, JoinVariant.PWJOIN) and count != 2:
+        text = f"{variant.value} joins two inputs; found {count}: ask for M{variant.value}"
+    elif variant is JoinVariant.APPROXIMATE and count != 2:
+        text = f"{variant.value} joins two inputs; found {count}: write the join of the others as a query of its own"
+    elif any(isinstance(window, Framed) for window in windows):
+        text = f"{variant.value} takes sliding windows; leave ADVANCE or the hint out"
+    elif variant is JoinVariant.APPROXIMATE and node.counts_rows:
+        text = f"{variant.value} takes windows of time; leave ROWS or the hint out"
+    if text:
+        raise InvalidPlan(text, node.hint.place)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.plan.rewrites.merge_projects import merge_projects
 from penstock.plan.rewrites.merge_selects import merge_selects
+from penstock.plan.rewrites.narrow_outer_join import narrow_outer_join
 from penstock.plan.rewrites.prune_columns import prune_columns
 from penstock.plan.rewrites.push_filter_below_join import push_filter_below_join
 from penstock.plan.rewrites.push_filter_below_project import push_filter_below_project
@@ -16,6 +17,8 @@ from penstock.plan.rewrites.rebuild import Rule
 LOCAL_RULES: tuple[Rule, ...] = (
     push_filter_below_project,
     push_filter_below_union,
+    # Before filters go below joins: they go further below an inner one.
+    narrow_outer_join,
     push_filter_below_join,
     # Behind the rules that move selections: they leave several on one another.
     merge_selects,

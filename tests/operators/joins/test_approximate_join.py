@@ -17,7 +17,7 @@ from penstock.model.patterns import between, constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Unbounded
-from penstock.operators.joins.approximate import ApproximateJoin
+from penstock.operators.joins.approximate import ApproximateJoin, expected_recall
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing.checks import check_all, inputs
 from penstock.testing.tapes import batch_cuts
@@ -65,7 +65,8 @@ def test_values_are_given_up_within_the_budget_only() -> None:
     assert (generous.counters()["values_given_up"], strict.counters()["values_given_up"]) == (1, 0)
     assert results(generous.on_batch(1, rows(1, 7, start=50))) == 0
     assert results(strict.on_batch(1, rows(1, 7, start=50))) == 2
-    assert generous.counters()["expected_recall_millionths"] < 1_000_000
+    assert expected_recall(generous.counters()) == pytest.approx(100 / 102)  # two rows would have met ten, with a chance of 10 %
+    assert expected_recall(strict.counters()) == 1.0
 
 
 def test_with_nothing_to_lose_the_join_is_exact() -> None:
