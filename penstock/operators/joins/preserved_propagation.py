@@ -34,6 +34,9 @@ from penstock.operators.joins.propagation import Propagation
 class PreservedPropagation(Propagation):
     """Punctuations that wait in a join of two inputs that is not inner."""
 
+    # With two inputs a finished key has no stored rows left to purge.
+    notes_finished = False
+
     def __init__(self, kind: JoinKind, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
         super().__init__(schemas, keys, output)
         self.kind = kind

@@ -249,10 +249,7 @@ class PreservingJoin(WindowJoin):
         return unmatched
 
     def _release(self) -> list[Punctuation]:
-        # With two inputs a finished key has no stored rows left to purge.
-        released = [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
-        self._propagation.just_finished()
-        return released
+        return [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)

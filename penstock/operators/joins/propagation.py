@@ -28,6 +28,9 @@ class Propagation:
     Lists of single key values are kept value by value, because each may leave alone; all else waits as a whole.
     """
 
+    #: Whether somebody asks `just_finished`; otherwise nothing is kept for it.
+    notes_finished = True
+
     def __init__(self, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
         self.schemas = tuple(schemas)
         self.keys = tuple(keys)
@@ -96,7 +99,7 @@ class Propagation:
             free_marks = [mark for mark in self._whole[port] if not side.holds(mark)]
             self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
             released += [out for mark in free_marks for out in self._extended(port, mark)]
-            self._just_whole |= bool(free_marks)
+            self._just_whole |= self.notes_finished and bool(free_marks)
         return released
 
     def just_finished(self) -> UInt64s | None:
@@ -111,7 +114,8 @@ class Propagation:
         if not free.all():
             leaving, held = waiting.filter(pa.array(free)), waiting.filter(pa.array(~free))
         self._values[port] = [held]
-        self._just_listed.append(self._hashes[port][free])
+        if self.notes_finished:
+            self._just_listed.append(self._hashes[port][free])
         self._hashes[port] = self._hashes[port][~free]
         return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of_array(leaving),)))
 
