@@ -19,6 +19,9 @@ from penstock.operators.filtering.static import histogram
 
 Floats = npt.NDArray[np.float64]
 
+#: Profiled rows handed to a policy at once; those behind a change of the order are handed over again.
+_AHEAD = 2048
+
 
 @dataclass(slots=True)
 class Run:
@@ -28,8 +31,8 @@ class Run:
     ----------
     base, extra
         Cost of the filters in ordinary processing, and of profiling.
-    changes
-        Row after which each order, from the second on, came into force.
+    orders
+        Each order with the first row it was in force for.
     """
 
     base: float = 0.0
@@ -37,8 +40,8 @@ class Run:
     profiled: int = 0
     events: list[Reordering] = field(default_factory=list)
     orders: list[tuple[int, Order]] = field(default_factory=list)
-    #: Profiling cost by row.
-    extra_at: list[tuple[int, float]] = field(default_factory=list)
+    #: Rows that were profiled, and what profiling each of them cost.
+    extra_at: tuple[npt.NDArray[np.int64], Floats] = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0)))
 
     @property
     def total(self) -> float:
@@ -99,19 +102,24 @@ def play(masks: Masks, policy: FilterOrder, seed: int, costs: Any = None) -> Run
     prices = np.ones(policy.filters) if costs is None else np.asarray(costs, np.float64)
     coins = are_profiled(seed, np.arange(len(masks)), policy.settings.profiled_share)
     profiled = np.flatnonzero(coins & (masks != 0))
-    words = masks[profiled].astype(np.uint64)
-    run, tables, began = Run(orders=[(0, policy.order())]), _tables(policy, prices), 0
-    for at, word, pattern in zip(profiled.tolist(), words, masks[profiled].tolist(), strict=True):
-        version, known = policy.version, tables.known[pattern]
-        run.extra += tables.extra[pattern]
-        run.extra_at.append((at, float(tables.extra[pattern])))
-        if policy.observe(np.array([word & known]), np.array([known]), prices, at=at):
-            run.base += float(histogram(masks[began : at + 1], policy.filters) @ tables.cost)
-            began = at + 1
+    patterns, words = masks[profiled], masks[profiled].astype(np.uint64)
+    run, tables, began, done = Run(orders=[(0, policy.order())]), _tables(policy, prices), 0, 0
+    extras = np.zeros(len(profiled))
+    while done < len(profiled):
+        ahead = slice(done, done + _AHEAD)
+        known = tables.known[patterns[ahead]]
+        version, epoch = policy.version, policy.epoch
+        done += policy.observe_each(words[ahead] & known, known, prices, profiled[ahead].tolist())
+        extras[ahead.start : done] = tables.extra[patterns[ahead.start : done]]
+        if policy.epoch != epoch:
+            end = int(profiled[done - 1]) + 1
+            run.base += float(histogram(masks[began:end], policy.filters) @ tables.cost)
+            began = end
             run.orders.append((began, policy.order()))
         if policy.version != version:
             tables = _tables(policy, prices)
     run.base += float(histogram(masks[began:], policy.filters) @ tables.cost)
+    run.extra, run.extra_at = float(extras.sum()), (profiled, extras)
     run.profiled, run.events = len(profiled), list(policy.events)
     return run
 

@@ -123,6 +123,20 @@ def count_filters(words: Any, counts: Any, sign: int) -> None:  # pragma: no cov
 
 
 @compiled
+def violated_rank(
+    counts: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """The smallest position with a later filter that rejects more per unit of cost; (-1, -1) when there is none."""
+    for row in range(len(order) - 1):
+        left = counts[order[row]] / costs[order[row]]
+        for column in range(row + 1, len(order)):
+            count = counts[order[column]]
+            if count >= least and left < alpha * count / costs[order[column]] and may_come(order, after, row, column):
+                return row, column
+    return -1, -1
+
+
+@compiled
 def count_neighbours(words: Any, order: Any, own: Any, following: Any, sign: int) -> None:  # pragma: no cover - compiled
     """Two diagonals: `own[i]` rejected at i, `following[i]` reached i and rejected by the filter at i + 1."""
     for k in range(len(words)):
@@ -134,6 +148,88 @@ def count_neighbours(words: Any, order: Any, own: Any, following: Any, sign: int
             following[first - 1] += sign
         if first + 1 < len(order) and is_set(words[k], order[first + 1]):
             following[first] += sign
+
+
+@compiled
+def violated_neighbour(
+    own: Any, following: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
+) -> int:  # pragma: no cover - compiled
+    """The first position whose successor should stand before it; -1 when there is none."""
+    for row in range(len(order) - 1):
+        here, there = order[row], order[row + 1]
+        is_beaten = own[row] / costs[here] < alpha * following[row] / costs[there]
+        if is_beaten and following[row] >= least and not is_set(after[there], here):
+            return row
+    return -1
+
+
+# -- row by row -------------------------------------------------------------------------------------------------------
+# Each loop takes rows in one at a time, comparing after each, and stops before the first row that would change the order.
+# `history` is the window followed by the new rows; `held` is the length of the window now, `room` its limit.
+
+
+@compiled
+def quiet_greedy(
+    view: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
+) -> int:  # pragma: no cover - compiled
+    for k in range(len(history) - held):
+        new, old = history[held + k : held + k + 1], history[max(held + k - room, 0) : held + k - room + 1]
+        is_full = held + k >= room
+        if is_full:
+            count_rows(view, order, old, -1)
+        count_rows(view, order, new, +1)
+        if min(held + k + 1, room) >= fill and violated_pair(view, order, costs, alpha, least, after)[0] >= 0:
+            count_rows(view, order, new, -1)
+            if is_full:
+                count_rows(view, order, old, +1)
+            return k
+    return len(history) - held
+
+
+@compiled
+def quiet_ranks(
+    counts: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
+) -> int:  # pragma: no cover - compiled
+    for k in range(len(history) - held):
+        new, old = history[held + k : held + k + 1], history[max(held + k - room, 0) : held + k - room + 1]
+        is_full = held + k >= room
+        if is_full:
+            count_filters(old, counts, -1)
+        count_filters(new, counts, +1)
+        if min(held + k + 1, room) >= fill and violated_rank(counts, order, costs, alpha, least, after)[0] >= 0:
+            count_filters(new, counts, -1)
+            if is_full:
+                count_filters(old, counts, +1)
+            return k
+    return len(history) - held
+
+
+@compiled
+def quiet_neighbours(
+    own: Any,
+    following: Any,
+    order: Any,
+    history: Any,
+    held: int,
+    room: int,
+    costs: Any,
+    alpha: float,
+    least: int,
+    after: Any,
+    fill: int,
+) -> int:  # pragma: no cover - compiled
+    for k in range(len(history) - held):
+        new, old = history[held + k : held + k + 1], history[max(held + k - room, 0) : held + k - room + 1]
+        is_full = held + k >= room
+        if is_full:
+            count_neighbours(old, order, own, following, -1)
+        count_neighbours(new, order, own, following, +1)
+        if min(held + k + 1, room) >= fill and violated_neighbour(own, following, order, costs, alpha, least, after) >= 0:
+            count_neighbours(new, order, own, following, -1)
+            if is_full:
+                count_neighbours(old, order, own, following, +1)
+            return k
+    return len(history) - held
 
 
 # -- exact optimum ----------------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ class FilterOrder(ABC):
             raise InvalidConfiguration(text, "configuration of an adaptive filter")
         self.filters = filters
         self.settings = settings or OrderSettings()
+        self._least_rows = self.settings.least_rows
         self.after = np.zeros(filters, np.uint64) if after is None else np.asarray(after, np.uint64)
         self.window = ProfileWindow(self.settings.kept_rows, self.settings.max_age)
         self._order = np.array(checked_order(order if order is not None else range(filters), self.after), np.int64)
@@ -141,6 +142,24 @@ class FilterOrder(ABC):
             return False
         self._changed(before, found, at if isinstance(at, int) else at[-1])
         return True
+
+    def observe_each(self, bits: UInt64s, known: UInt64s, costs: Floats, at: Sequence[int]) -> int:
+        """Take in rows one by one, comparing after each, up to the first that changes the order or what is asked.
+
+        The published behaviour, for experiments; `observe` with single rows does the same, slower.
+
+        Returns
+        -------
+        int
+            Rows taken in; the caller profiles the others anew, under what is asked now.
+        """
+        rows = ProfileRows(bits, known, np.zeros(len(bits), np.int64))
+        quiet = 0 if self.window.max_age is not None or self.window.rows is None else self._quiet(rows, costs)
+        if quiet < len(bits):
+            single = slice(quiet, quiet + 1)
+            self.observe(bits[single], known[single], costs, at=at[quiet])
+            quiet += 1
+        return quiet
 
     def expire(self, now: int) -> None:
         """Time passes: forget what is too old."""
@@ -201,6 +220,10 @@ class FilterOrder(ABC):
     def _learn(self, rows: ProfileRows, costs: Floats) -> Violation | None:
         """Count rows, compare, and repair the order; returns what was violated first."""
 
+    def _quiet(self, rows: ProfileRows, costs: Floats) -> int:
+        """Take in leading rows that, one by one, change nothing; their number. Policies that cannot tell take in none."""
+        return 0
+
     def _forget(self, words: UInt64s) -> None:  # noqa: B027 - not every policy counts
         """Rows have left the window."""
 
@@ -225,11 +248,13 @@ class FilterOrder(ABC):
         self.events.append(Reordering(at, before, self.order(), found.row, found.column, found.left, found.right))
 
     def _now(self) -> int:
-        return self.clock() if self.clock else 0
+        return 0 if self.clock is None else self.clock()
 
     def _lap(self, part: str, since: int) -> int:
         """Book the time since then on a part of the bookkeeping."""
-        now = self._now()
+        if self.clock is None:
+            return 0
+        now = self.clock()
         self.spent[part] += now - since
         return now
 
@@ -238,7 +263,23 @@ class FilterOrder(ABC):
         return sum(1 << int(number) for number in self._order[position + 1 :])
 
 
-class WholeRows(FilterOrder):
+class Windowed(FilterOrder):
+    """A policy whose counts follow the window."""
+
+    def _quiet(self, rows: ProfileRows, costs: Floats) -> int:
+        history = np.concatenate([self.window.bits, rows.bits])
+        room = self.window.rows
+        assert room is not None  # `observe_each` does not ask otherwise
+        quiet = self._count_quietly(history, len(self.window), room, costs)
+        self.window.push(ProfileRows(rows.bits[:quiet], rows.known[:quiet], rows.ts[:quiet]))
+        return quiet
+
+    @abstractmethod
+    def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
+        """Count rows behind the first `held` as they enter a window of `room` rows; stop before one that changes the order."""
+
+
+class WholeRows(Windowed):
     """A policy that asks every filter about a profiled row."""
 
     def wanted(self, position: int) -> int:

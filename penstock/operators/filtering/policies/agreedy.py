@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.operators.filtering._loops import best_column, violated_pair
+from penstock.operators.filtering._loops import best_column, quiet_greedy, violated_pair
 from penstock.operators.filtering.contract import Floats, Violation, WholeRows
 from penstock.operators.filtering.settings import Move, OrderSettings
 from penstock.operators.filtering.view import MatrixView
@@ -58,9 +58,15 @@ class AGreedy(WholeRows):
         self.view.count(gone, self._order, -1)
         self.view.count(rows.bits[-len(self.window) :], self._order, +1)
         then = self._lap("view", then)
-        found = self._repair(costs) if len(self.window) >= self.settings.least_rows else None
+        found = self._repair(costs) if len(self.window) >= self._least_rows else None
         self._lap("violations", then)
         return found
+
+    def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
+        alpha, least = self.settings.alpha, self.settings.min_support
+        return int(
+            quiet_greedy(self.view.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows)
+        )
 
     def _repair(self, costs: Floats) -> Violation | None:
         """Correct from the smallest violated position on until none is left; it grows with each correction."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.operators.filtering._loops import count_filters
+from penstock.operators.filtering._loops import count_filters, quiet_ranks, violated_rank
 from penstock.operators.filtering.contract import Floats, Violation, WholeRows
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.window import ProfileRows, UInt64s
@@ -42,26 +42,26 @@ class Independent(WholeRows):
         count_filters(gone, self.counts, -1)
         count_filters(rows.bits[-len(self.window) :], self.counts, +1)
         then = self._lap("view", then)
-        found = self.violation(costs) if len(self.window) >= self.settings.least_rows else None
+        found = self.violation(costs) if len(self.window) >= self._least_rows else None
         if found is not None:
             self.corrections += 1
             self._order = self._sorted(costs)
         self._lap("violations", then)
         return found
 
+    def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
+        alpha, least = self.settings.alpha, self.settings.min_support
+        return int(quiet_ranks(self.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows))
+
     def violation(self, costs: Floats) -> Violation | None:
         """The smallest position with a later filter that rejects more, by more than `alpha` forgives."""
-        gains, alpha = self.counts / costs, self.settings.alpha
-        done = 0
-        for row, number in enumerate(self._order.tolist()):
-            for column in range(row + 1, self.filters):
-                other = int(self._order[column])
-                right = alpha * self.counts[other] / costs[other]
-                is_free = not int(self.after[other]) & ~done
-                if is_free and gains[number] < right and self.counts[other] >= self.settings.min_support:
-                    return Violation(row, column, float(gains[number]), float(right))
-            done |= 1 << number
-        return None
+        alpha, least = self.settings.alpha, self.settings.min_support
+        row, column = violated_rank(self.counts, self._order, costs, alpha, least, self.after)
+        if row < 0:
+            return None
+        here, there = self._order[row], self._order[column]
+        left, right = self.counts[here] / costs[here], alpha * self.counts[there] / costs[there]
+        return Violation(int(row), int(column), float(left), float(right))
 
     def _sorted(self, costs: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Best first among those whose guards are placed; ties stay in the present order."""

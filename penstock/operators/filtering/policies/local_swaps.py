@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.operators.filtering._loops import count_neighbours
-from penstock.operators.filtering.contract import FilterOrder, Floats, Violation
+from penstock.operators.filtering._loops import count_neighbours, quiet_neighbours
+from penstock.operators.filtering.contract import Floats, Violation, Windowed
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.window import ProfileRows, UInt64s
 
 
-class LocalSwaps(FilterOrder):
+class LocalSwaps(Windowed):
     """Exchange neighbours where the second rejects more of what reaches both.
 
     The least profiling of all: one further evaluation per profiled row. Each justified exchange lowers the cost, but
@@ -53,11 +53,15 @@ class LocalSwaps(FilterOrder):
         count_neighbours(gone, self._order, self.own, self.following, -1)
         count_neighbours(rows.bits[-len(self.window) :], self._order, self.own, self.following, +1)
         then = self._lap("view", then)
-        wrong = self.violations(costs) if len(self.window) >= self.settings.least_rows else []
+        wrong = self.violations(costs) if len(self.window) >= self._least_rows else []
         if wrong:
             self._exchange([found.row for found in wrong])
         self._lap("violations", then)
         return wrong[0] if wrong else None
+
+    def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
+        alpha, least, counts = self.settings.alpha, self.settings.min_support, (self.own, self.following)
+        return int(quiet_neighbours(*counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows))
 
     def violations(self, costs: Floats) -> list[Violation]:
         """Wrong pairs of neighbours from left to right; a pair that overlaps an earlier one is left for later."""

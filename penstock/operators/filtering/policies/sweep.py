@@ -58,7 +58,7 @@ class Sweep(FilterOrder):
         self.count += len(words)
         then = self._lap("view", then)
         is_over = self.count >= self.settings.stage_rows
-        tests = is_over or (self.settings.check is Check.CONTINUOUS and self.count >= self.settings.least_rows)
+        tests = is_over or (self.settings.check is Check.CONTINUOUS and self.count >= self._least_rows)
         found = self.violation(costs) if tests else None
         if found is not None:
             self._bring_forward(found.row)
@@ -66,6 +66,15 @@ class Sweep(FilterOrder):
             self._next_stage()
         self._lap("violations", then)
         return found
+
+    def _quiet(self, rows: ProfileRows, costs: Floats) -> int:
+        if self.settings.check is Check.CONTINUOUS and self.count + 1 >= self._least_rows:
+            return 0
+        end = self._least_rows if self.settings.check is Check.CONTINUOUS else self.settings.stage_rows
+        quiet = min(len(rows), end - self.count - 1)
+        sweep_rows(rows.bits[:quiet], self._order, self.watched, self.own, self.seen)
+        self.count += quiet
+        return quiet
 
     def violation(self, costs: Floats) -> Violation | None:
         """The smallest position before which the watched filter should stand."""
