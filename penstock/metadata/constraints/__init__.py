@@ -1,0 +1,1 @@
+"""What the process behind the events of a stream allows, and which event patterns can therefore never match."""

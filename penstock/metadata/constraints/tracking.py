@@ -1,0 +1,153 @@
+"""Following one trace against the failing conditions of a query: the plain form that judges the compiled ones.
+
+For each group of simultaneous events: match first, then ask the tables. An event may both match a leaf and be a trigger, and
+a simultaneous one may still match, so that asking earlier would lose matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from penstock.metadata.constraints.conditions import FailingConditions
+from penstock.metadata.constraints.exact import TraceEvent, newly_matched
+from penstock.metadata.constraints.theory import bits
+
+
+class TraceStatus(StrEnum):
+    """What may still come of a trace."""
+
+    LIVE = "live"
+    #: It never matched and never will.
+    FAILED = "failed"
+    #: It matched, and will not match again.
+    EXHAUSTED = "exhausted"
+    #: Its last event came.
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceState:
+    """What is kept of a live trace besides its events; of a failed one, `seen` and `status` suffice."""
+
+    seen: int
+    matched: int
+    failed: int
+    alive: int
+    dead: int
+    status: TraceStatus = TraceStatus.LIVE
+    has_matched: bool = False
+
+
+class Tracker:
+    """Advances traces of one query.
+
+    Parameters
+    ----------
+    conditions
+        Compiled tables.
+    exhaustion
+        Whether a trace that matched is released when no match can end in a future event.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.registration import register
+    >>> from penstock.metadata.constraints.clauses import exclusive
+    >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
+    >>> from penstock.model.event_patterns import seq
+    >>> rules = ConstraintSet(("id",), ("A", "B", "C"), (exclusive("C", "B"),))
+    >>> tracker = Tracker(register(seq("A", "B"), rules, key=("id",)).conditions)
+    >>> state = tracker.advance(tracker.start(), [tracker.event("A")])
+    >>> tracker.advance(state, [tracker.event("C")]).status
+    <TraceStatus.FAILED: 'failed'>
+    """
+
+    def __init__(self, conditions: FailingConditions, exhaustion: bool = True) -> None:
+        self.conditions, self.exhaustion = conditions, exhaustion
+        self.graph, self.theory = conditions.graph, conditions.theory
+
+    def start(self) -> TraceState:
+        """The state before the first event; failed already if the query never matches."""
+        alive = (1 << len(self.conditions.terms)) - 1
+        failed = self.conditions.failed_at_start
+        state = TraceState(0, self.graph.completed(0), failed, alive, 0)
+        return replace(state, status=self._status(state))
+
+    def event(self, name: str, atoms: Iterable[int] | None = None) -> TraceEvent:
+        """An event that passes the predicates of the given atoms of the pattern, or of all atoms of its type."""
+        passed = None if atoms is None else set(atoms)
+        leaves = 0
+        for leaf, kind in enumerate(self.graph.types):
+            if kind == name and (passed is None or self.graph.engine_leaves[leaf] in passed):
+                leaves |= 1 << leaf
+        return TraceEvent(self.theory.code[name], leaves)
+
+    def advance(self, state: TraceState, group: Iterable[TraceEvent]) -> TraceState:
+        """The state after a group of simultaneous events; under total order a group is one event."""
+        events = tuple(group)
+        types = 0
+        for event in events:
+            types |= 1 << event.event_type
+        seen, dead = state.seen | types, state.dead | self.theory.killed_by(types)
+        after = replace(state, seen=seen, dead=dead)
+        if state.status is TraceStatus.LIVE:
+            after = self._matched(after, newly_matched(self.graph, state.matched, events))
+            failed, alive = self._newly_failed(after, types)
+            if failed & ~after.failed or alive != after.alive:
+                failed, alive = self.conditions.settled(failed | after.failed, alive)
+            after = replace(after, failed=failed | after.failed, alive=alive)
+            after = replace(after, status=self._status(after))
+        return replace(after, status=TraceStatus.ENDED) if types & self.theory.terminals else after
+
+    def reconsider(self, state: TraceState, matched: int) -> TraceState:
+        """The state when leaves lost their events to the window: with a leaf unmatched and its type gone, no match follows."""
+        after = replace(state, matched=matched)
+        if state.status is not TraceStatus.LIVE:
+            return after
+        gone, failed = self._leaves_of_types(after.dead) & ~matched, after.failed
+        for number, partition in enumerate(self.graph.partitions):
+            if partition.leaves & gone:
+                failed |= 1 << number
+        failed, alive = self.conditions.settled(failed, after.alive)
+        after = replace(after, failed=failed, alive=alive)
+        return replace(after, status=self._status(after))
+
+    def impossible(self, state: TraceState) -> int:
+        """Types of which no further event can come: an absence of such a type is settled."""
+        found = state.dead
+        for number in range(len(self.theory.names)):
+            forced = self.theory.closure(state.seen | 1 << number)
+            if forced & (self.theory.falsity | (state.dead & ~state.seen)):
+                found |= 1 << number
+        return found
+
+    def _matched(self, state: TraceState, matched: int) -> TraceState:
+        return replace(state, matched=matched, has_matched=state.has_matched or self.graph.is_matched(matched))
+
+    def _newly_failed(self, state: TraceState, types: int) -> tuple[int, int]:
+        failed, alive = 0, state.alive
+        for number in bits(types):
+            failed |= self.conditions.plus[number]
+            for partition in range(len(self.graph.partitions)):
+                unseen = self.conditions.minus[number][partition] & ~state.seen
+                if unseen or self.conditions.local[number][partition] & ~state.matched:
+                    failed |= 1 << partition
+            for joint in (self.conditions.joint[index] for index in self.conditions.joint_of[number]):
+                gone = state.dead & ~state.seen
+                if not (joint.explanation.present & ~state.seen or joint.explanation.absent & ~gone):
+                    failed, alive = failed | joint.partitions, alive & ~joint.terms
+        return failed, alive
+
+    def _status(self, state: TraceState) -> TraceStatus:
+        over = state.failed & 1 or (self.conditions.mode == "mask" and not state.alive)
+        if not over and self.exhaustion and state.has_matched:
+            every = (1 << len(self.graph.partitions)) - 1
+            sinks = self.graph.sinks_of(every & ~state.failed)
+            over = not sinks & ~self._leaves_of_types(state.dead)
+        if not over:
+            return TraceStatus.LIVE
+        return TraceStatus.EXHAUSTED if state.has_matched else TraceStatus.FAILED
+
+    def _leaves_of_types(self, types: int) -> int:
+        return sum(1 << leaf for leaf, name in enumerate(self.graph.types) if types >> self.theory.code[name] & 1)

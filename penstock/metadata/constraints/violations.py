@@ -1,0 +1,118 @@
+"""Data that break the constraints: found by two mask tests per event and one at the end of a trace, never lost silently.
+
+A trace that was given up matches only if it breaks a constraint. The tests use what follows from the constraints, not only
+what is written, and need no other types than a query's relevant ones: whenever giving up lost a match, a violation is found,
+at the latest when the trace ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.metadata.constraints.theory import Proof, Theory, bits
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken constraint.
+
+    Attributes
+    ----------
+    kind
+        `occurrence`: types that never occur together did; `order`: an event came too late; `missing`: a type that was
+        needed had not come when the trace ended.
+    event_type
+        Type of the event that showed it; for `missing`, the type that did not come.
+    other
+        The earlier type it contradicts, or "" where several do.
+    was_pruned
+        The trace had been given up before, so matches of it may be missing from the answer.
+    """
+
+    kind: Literal["occurrence", "order", "missing"]
+    event_type: str
+    other: str
+    proof: Proof
+    was_pruned: bool
+
+    def __str__(self) -> str:
+        lost = "; the trace had been given up, matches of it may be missing" if self.was_pruned else ""
+        return f"{self.kind}: {self.event_type}{' with ' + self.other if self.other else ''}: {self.proof}{lost}"
+
+
+class ViolationDetector:
+    """Finds violations of one set of constraints.
+
+    Attributes
+    ----------
+    exclusive
+        `exclusive[x]`: types that contradict x, itself if it never occurs.
+    order
+        `order[x]`: types that must not have been seen strictly before an x.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.clauses import prior
+    >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
+    >>> detector = ViolationDetector(Theory(ConstraintSet((), ("A", "B"), (prior("A", "B"),))))
+    >>> [str(found) for found in detector.on_group(seen=0b10, types=0b01)]
+    ['order: A with B: no A comes after a B by prior(A, B)']
+    """
+
+    def __init__(self, theory: Theory, visible: int = -1) -> None:
+        self.theory, self.visible = theory, visible
+        numbers = range(len(theory.names))
+        self.exclusive = tuple(self._contradicted_by(one) for one in numbers)
+        self.order = tuple(sum(1 << other for other in numbers if theory.kills[other] >> one & 1) for one in numbers)
+
+    def on_group(self, seen: int, types: int, was_pruned: bool = False) -> list[Violation]:
+        """Violations shown by simultaneous events of these types, after the types seen before."""
+        found = []
+        for number in bits(types):
+            # Of two simultaneous events the later numbered one reports.
+            earlier = seen | (types & ((2 << number) - 1))
+            found += [self._occurrence(number, other, was_pruned) for other in bits(self.exclusive[number] & earlier)]
+            found += [self._order(number, other, was_pruned) for other in bits(self.order[number] & seen)]
+        if not any(one.kind == "occurrence" for one in found) and self._is_new_contradiction(seen, seen | types):
+            last = self.theory.members(types)[-1]
+            found.append(Violation("occurrence", last, "", self.theory.proof(seen | types, self.theory.falsity), was_pruned))
+        return found
+
+    def on_end(self, seen: int, was_pruned: bool = False) -> list[Violation]:
+        """Violations shown by the end of a trace that had these types."""
+        missing = self.theory.closure(seen) & ~seen & (self.theory.falsity - 1) & self.visible
+        return [
+            Violation("missing", self.theory.names[number], "", self.theory.proof(seen, 1 << number), was_pruned)
+            for number in bits(missing)
+        ]
+
+    def _contradicted_by(self, one: int) -> int:
+        if self.theory.is_contradiction(1 << one):
+            return 1 << one
+        return sum(1 << other for other in range(len(self.theory.names)) if self._contradict(one, other))
+
+    def _contradict(self, one: int, other: int) -> bool:
+        return self.theory.excludes(one, other) and not self.theory.is_contradiction(1 << other)
+
+    def _is_new_contradiction(self, before: int, after: int) -> bool:
+        return self.theory.is_contradiction(after) and not self.theory.is_contradiction(before)
+
+    def _occurrence(self, number: int, other: int, was_pruned: bool) -> Violation:
+        proof = self.theory.proof(1 << number | 1 << other, self.theory.falsity)
+        names = self.theory.names
+        return Violation("occurrence", names[number], "" if other == number else names[other], proof, was_pruned)
+
+    def _order(self, number: int, other: int, was_pruned: bool) -> Violation:
+        proof = Proof((self.theory.order_line(number, other),), (self.theory.order_sources[number, other],))
+        return Violation("order", self.theory.names[number], self.theory.names[other], proof, was_pruned)
+
+
+def violations_of(detector: ViolationDetector, groups: list[int]) -> Iterator[Violation]:
+    """All violations of a complete trace, given as the types of each group of simultaneous events."""
+    seen = 0
+    for types in groups:
+        yield from detector.on_group(seen, types)
+        seen |= types
+    yield from detector.on_end(seen)

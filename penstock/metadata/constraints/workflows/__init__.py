@@ -1,0 +1,1 @@
+"""Process models, and the constraints that every run of them satisfies."""
