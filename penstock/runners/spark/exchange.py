@@ -22,11 +22,11 @@ PACKET_ROWS = 1 << 19
 def with_system_columns(frame: DataFrame, prefix: Prefix) -> DataFrame:
     """The select list and the columns packing needs, as Spark SQL: this part is Catalyst's."""
     stream = prefix.stream
-    time = _quoted(stream.timestamp)
-    clock = f"unix_micros({time})" if stream.has_clock_time else f"CAST({time} AS BIGINT)"
     # Plain names for the crossing: a qualified name such as `b.price` would be read as a field of a struct.
     items = [f"{spark_sql(expr, stream.schema)} AS _c{number}" for number, (_, expr) in enumerate(prefix.items)]
-    items.append(f"{clock} AS {TIME}")
+    if stream.timestamp not in dict(prefix.kept):
+        time = _quoted(stream.timestamp)
+        items.append(f"{f'unix_micros({time})' if stream.has_clock_time else f'CAST({time} AS BIGINT)'} AS {TIME}")
     if prefix.condition is not None:
         items.append(f"({spark_sql(prefix.condition, stream.schema)}) AS {KEEP}")
     if stream.partition_column:
@@ -78,9 +78,19 @@ def _packets(
     waiting: list[pa.RecordBatch], route: Route, base: int, sequence: int, ids: tuple[int, ...], newest: dict[int, int]
 ) -> pa.RecordBatch:
     rows = pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
-    rows = rows.rename_columns([*route.columns.names, *rows.schema.names[len(route.columns) :]])
+    rows = _timed(rows.rename_columns([*route.columns.names, *rows.schema.names[len(route.columns) :]]), route)
     found = [(ids[shard], *packet.encode(), None) for shard, packet in pack(rows, route, base, sequence, newest)]
     return packed_rows(found)
+
+
+def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
+    """Rows with their event time, which crosses once: where the query reads the column anyway, that one counts."""
+    if TIME in rows.schema.names:
+        return rows
+    column = rows.column(dict(route.kept)[route.stream.timestamp])
+    if route.stream.has_clock_time:
+        column = column.cast(pa.timestamp("us", column.type.tz))
+    return rows.append_column(TIME, column.cast(pa.int64()))
 
 
 def _no_rows(route: Route) -> pa.RecordBatch:
