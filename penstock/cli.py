@@ -97,6 +97,9 @@ def run(
     ] = "round_robin",
     budget: Annotated[str | None, typer.Option(help="Time operators may work per micro-batch, such as '800 ms'.")] = None,
     quarantine: Annotated[Path | None, typer.Option(help="Directory for refused rows. Default: in the checkpoint.")] = None,
+    watch_joins: Annotated[
+        bool, typer.Option("--watch-joins", help="Measure how long join keys stay open, to estimate memory; costs about a tenth.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run an application until its data end, its time is over, or Ctrl-C."""
@@ -107,6 +110,7 @@ def run(
     wishes = Wishes(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
+        watch_joins=watch_joins,
     )  # fmt: skip
     raise typer.Exit(run_application(file, wishes, as_json))
 

@@ -190,27 +190,20 @@ class Explanation:
         }
 
 
-def explain(catalog: Catalog, shards: int = 2, measured: Mapping[str, tuple[InputEstimate, ...]] | None = None) -> Explanation:
+def explain(catalog: Catalog, shards: int = 2) -> Explanation:
     """Rewrite an application, cut it into stages, judge its state, and show all that.
 
-    Parameters
-    ----------
-    measured
-        Estimates of joins from a run, by the operator's name (`MemoryMonitor.estimates`); without them memory is estimated
-        from declared rates and windows.
+    Memory of joins is estimated from declared rates and windows; `MemoryMonitor` sets it beside what a run measures.
     """
     final = rewritten(catalog)
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    explained = [_explained(query, job, judged, users, measured or {}) for query in final.in_order()]
+    explained = [_explained(query, job, judged, users) for query in final.in_order()]
     return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)))
 
 
-def _explained(
-    query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]],
-    measured: Mapping[str, tuple[InputEstimate, ...]],
-) -> Explained:  # fmt: skip
+def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
     def operation(node: Node) -> Operation:
         found = judged[id(node)]
         first, *more = describe(node)
@@ -231,7 +224,7 @@ def _explained(
             tuple(sorted(users.get(name, frozenset()) - {query.name})),
             tuple(operation(part) for part in node.inputs),
             name,
-            measured.get(name) or _declared_memory(node, judged),
+            _declared_memory(node, judged),
         )
 
     destinations = tuple(

@@ -13,13 +13,13 @@ from penstock.lowering.stages import build_job
 from penstock.lowering.statistics import MemoryMonitor, with_statistics
 from penstock.metadata.statistics import JoinWatch, WatchedInput
 from penstock.model.batch import Batch
-from penstock.model.elements import Heartbeat
+from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.watched import Watched
-from penstock.plan.analysis.estimation import JoinStatistics, compare
+from penstock.plan.analysis.estimation import Basis, JoinStatistics, compare
 from penstock.runners.local.runner import LocalRunner
 from penstock.workloads.playback import Playback
 
@@ -37,10 +37,14 @@ CREATE CQ q AS SELECT l.id, r.id AS other FROM l [RANGE 2 SECONDS], r [RANGE 1 S
 """
 
 
-def played(text: str, feeds: Mapping[str, Mapping[str, str]], batches: int, ticks: int, shards: int) -> tuple[MemoryMonitor, float]:
+def played(
+    text: str, feeds: Mapping[str, Mapping[str, str]], batches: int, ticks: int, shards: int, is_watched: bool = True
+) -> tuple[MemoryMonitor, float]:
     """The monitor after a run, and the mean state of the second half."""
     catalog = parse_application(text)
-    job = with_statistics(build_job(catalog, shards), catalog)
+    job = build_job(catalog, shards)
+    if is_watched:
+        job = with_statistics(job, catalog)
     runner, monitor, states = LocalRunner(job), MemoryMonitor(job, catalog), list[int]()
     plays = {name: Playback.from_text(options) for name, options in feeds.items()}
     for batch in range(batches):
@@ -50,7 +54,7 @@ def played(text: str, feeds: Mapping[str, Mapping[str, str]], batches: int, tick
             {name: [rows for span in found for rows in plays[name].batches(span, schemas[name])] for name, found in spans.items()}
         )
         report = runner.report()
-        monitor.update(report)
+        monitor.update(report, report)
         states.append(sum(counters["state_rows"] for name, counters in report.items() if name.startswith("WindowJoin")))
     return monitor, float(np.mean(states[batches // 2 :]))
 
@@ -74,6 +78,56 @@ def test_windows_without_punctuations_are_estimated_within_fifteen_percent() -> 
     feeds = {"l": {"workload": "pairs.left"}, "r": {"workload": "pairs.right"}}
     monitor, measured = played(PAIRS, feeds, 30, 2000, 2)
     assert error_of(monitor, measured) < 0.15
+
+
+def test_without_watching_measured_rates_and_declared_windows_give_the_estimate() -> None:
+    feeds = {"l": {"workload": "pairs.left"}, "r": {"workload": "pairs.right"}}
+    monitor, measured = played(PAIRS, feeds, 30, 2000, 2, is_watched=False)
+    assert error_of(monitor, measured) < 0.15
+    (join,) = monitor.joins()
+    assert [part.basis for part in join.estimates] == [Basis.WINDOW, Basis.WINDOW]
+    assert join.comparison is not None
+    assert join.to_json()["estimated_rows"] == pytest.approx(join.comparison.estimated_rows, abs=0.1)
+    assert join.peak_rows >= join.measured_rows
+    assert "rows estimated" in str(join)
+
+
+def test_without_watching_nothing_is_estimated_where_only_punctuations_bound_the_state() -> None:
+    feeds = {"auction": {"workload": "auction.auction"}, "bid": {"workload": "auction.bid", "marks": "constant"}}
+    monitor, measured = played(AUCTION.format(window=""), feeds, 12, 400, 2, is_watched=False)
+    (join,) = monitor.joins()
+    assert join.comparison is None
+    assert join.to_json()["estimated_rows"] is None
+    assert join.measured_rows == pytest.approx(measured, rel=0.3)
+    assert "no estimate" in str(join)
+
+
+def test_what_is_left_behind_the_end_of_the_streams_does_not_count() -> None:
+    catalog = parse_application(PAIRS)
+    monitor = MemoryMonitor(build_job(catalog, 1), catalog)
+    entries = {name: {"used": 10, "frontier": 5} for name in ("l@1.0", "r@1.1")}
+    monitor.update({"WindowJoin1": {"state_rows": 40}}, entries)
+    ended = {name: {"used": 10, "frontier": FOREVER} for name in entries}
+    monitor.update({"WindowJoin1": {"state_rows": 0}}, ended)
+    assert monitor.joins()[0].measured_rows == 40
+
+
+def test_the_rate_of_a_derived_input_is_that_of_the_operator_below() -> None:
+    catalog = parse_application(
+        """
+        CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE CQ d AS SELECT DISTINCT k FROM b [RANGE 2];
+        CREATE CQ q AS SELECT a.k FROM a [RANGE 5], d [RANGE 5] WHERE a.k = d.k
+        """
+    )
+    monitor = MemoryMonitor(build_job(catalog, 1), catalog)
+    (name,) = monitor.statistics
+    for clock in (10, 20):
+        entries = {entry: {"used": 8 * clock, "frontier": clock} for entry in ("a@1.1", "b@1.0")}
+        below = {f"{kind}{at}": {"rows_out": 2 * clock} for kind in ("Distinct", "Project") for at in range(1, 5)}
+        monitor.update({name: {"state_rows": 20}, **below}, entries)
+    assert [part.rate for part in monitor.estimates()[name]] == [8, 2]
 
 
 def test_watching_changes_neither_answers_nor_state() -> None:

@@ -228,7 +228,7 @@ class JoinStatistics:
 
     def _rate(self, port: int, counters: Mapping[str, int], shards: int) -> None:
         names = (f"rows.{port}", f"closings.{port}", f"clock.{port}")
-        if not all(name in self._last for name in names):
+        if not all(name in self._last and name in counters for name in names):
             return
         rows, closings, clock = (counters[name] - self._last[name] for name in names)
         if rows < 0 or clock < 0:

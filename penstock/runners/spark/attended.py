@@ -32,6 +32,8 @@ class Wishes:
         follow with the same checkpoint.
     log
         Where Spark's own messages go.
+    watch_joins
+        As in `App.start`.
     """
 
     checkpoint: Path
@@ -46,6 +48,7 @@ class Wishes:
     budget: str | None = None
     quarantine: Path | None = None
     log: Path = Path("spark.log")
+    watch_joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,9 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
     run = start(
         wishes.checkpoint, shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
+        watch_joins=wishes.watch_joins,
     )  # fmt: skip
-    journal = Journal(app.catalog.name, run.pipeline.job)
+    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog)
     try:
         began = _watch(run, journal, wishes, display, interrupt)
         if wishes.ends and not interrupt.signal and run.is_active:

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from penstock.lowering.stages import Job
+from penstock.lowering.statistics import JoinMemory, MemoryMonitor
+from penstock.plan.catalog import Catalog
 from penstock.runners.spark.due import oldest_due_us
 from penstock.runners.spark.reports import BatchReport
 from penstock.runners.spark.tally import (
@@ -79,17 +81,27 @@ class Summary:
     is_complete: bool
     queries: tuple[QueryTally, ...] = ()
     readers: tuple[ReaderTally, ...] = ()
+    #: Estimated and measured state of each join.
+    joins: tuple[JoinMemory, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "readers": [reader.to_json() for reader in self.readers]}
+        parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
+        return {**asdict(self), **parts}
 
 
 class Journal:
-    """Hears the reports of a run; each batch counts once, however often it is told."""
+    """Hears the reports of a run; each batch counts once, however often it is told.
 
-    def __init__(self, application: str, job: Job) -> None:
+    Parameters
+    ----------
+    catalog
+        The application the job was built from; without it joins are not compared with their estimates.
+    """
+
+    def __init__(self, application: str, job: Job, catalog: Catalog | None = None) -> None:
         self.application = application
         self.job = job
+        self._memory = None if catalog is None else MemoryMonitor(job, catalog)
         self.last: Moment | None = None
         self._seen = -1
         self._read: int | None = None
@@ -129,6 +141,8 @@ class Journal:
         self._first = self._first or began
         self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
         self._remember(moment)
+        if self._memory is not None:
+            self._memory.update(report.operators, report.entries)
         return moment
 
     def _remember(self, moment: Moment) -> None:
@@ -157,6 +171,7 @@ class Journal:
             all(reader.is_complete for reader in readers),
             self.last.queries if self.last else (),
             readers,
+            self._memory.joins() if self._memory is not None else (),
         )
 
     def _speed(self) -> float:

@@ -226,6 +226,8 @@ class Ending:
             f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
             highlight=False,
         )
+        for join in summary.joins:
+            console.print(f"state of {join}", highlight=False, markup=False, soft_wrap=True)
 
     def _readers(self) -> Table:
         table = _table("stream", "rows read", "= used", "+ not wanted", "+ quarantined", "", last="by")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -34,8 +35,9 @@ BATCHES = ([(1, 1, 0), (1, 9, 4)], [(2, 3, 12), (2, 7, 1), (1, 4, 13)], [(1, 1, 
 class Source:
     """Reports like Spark's, from a local run of the same stages."""
 
-    def __init__(self) -> None:
-        self.runner = LocalRunner(build_job(parse_application(TEXT, "journal"), 2))
+    def __init__(self, text: str = TEXT) -> None:
+        self.catalog = parse_application(text, "journal")
+        self.runner = LocalRunner(build_job(self.catalog, 2))
         self.epoch = 0
 
     def next(self, rows: list[tuple[int, int, int]]) -> BatchReport:
@@ -128,6 +130,28 @@ def test_the_ending_shows_that_nothing_is_lost(told: tuple[Journal, list[Moment]
     assert "ended: 3 batches" in out.getvalue()
     assert "✓" in out.getvalue()
     assert "✗" not in out.getvalue()
+
+
+JOINED = """
+CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0) USING feed;
+CREATE CQ pairs AS SELECT x.v, y.v AS w FROM s x [RANGE 4], s y [ROWS 3] WHERE x.k = y.k;
+"""
+
+
+def test_the_summary_sets_estimated_beside_measured_state_of_joins() -> None:
+    source = Source(JOINED)
+    journal = Journal("journal", source.runner.job, source.catalog)
+    for start in range(0, 40, 4):
+        journal.hear([source.next([(at % 3, at, at) for at in range(start, start + 4)])])
+    (join,) = journal.summary().joins
+    assert join.measured_rows > 0
+    (found,) = json.loads(json.dumps(journal.summary().to_json()))["joins"]
+    assert found["operator"] == "WindowJoin1"
+    assert found["estimated_rows"] == 4 + 3  # a row for each unit of time, and three rows
+    assert found["peak_rows"] == join.peak_rows
+    out = io.StringIO()
+    Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
+    assert "state of WindowJoin1: about 7 rows estimated" in out.getvalue()
 
 
 def test_a_run_without_batches_has_a_summary() -> None:
