@@ -20,6 +20,7 @@ from penstock.kernel.contracts import State
 from penstock.kernel.segments import part_of, prefixed
 from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Batch, Int64s
+from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
@@ -27,11 +28,18 @@ from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.extents import extents_of
 from penstock.operators.joins.propagation import Propagation
 from penstock.operators.joins.sides import Run, Side
+from penstock.operators.joins.window_join_violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
 OUTPUT_ROWS = 1 << 20
 
-_COUNTERS = ("null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results")
+#: Results of fewer rows are put together: behind a join of several inputs each piece costs more than its rows.
+_SMALL_ROWS = 4096
+
+_COUNTERS = (
+    "null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results",
+    "violations", "quarantined", "trusted",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,13 @@ class WindowJoin:
     windows
         `Sliding`, `Unbounded` (no window) or, for all inputs, `Framed`: then windows of equal number are joined, and a pair
         is emitted once for each window both rows are in.
+    on_violation
+        What happens to a row that matches a punctuation of its own input: `error` fails, `quarantine` refuses it, `trust`
+        joins it with what is stored and does not store it. None: rows are not judged, because the entry of a shard has done
+        that; then a key that all inputs have closed need not be remembered either.
+    max_drop_markers
+        Most values and intervals remembered as closed; the oldest are forgotten first. That costs speed, memory for rows of
+        such values and perhaps a repeated punctuation, never a wrong result.
 
     Notes
     -----
@@ -90,12 +105,16 @@ class WindowJoin:
         residual: Expr | None = None,
         life: Lifespan | None = None,
         window_number: str = "",
+        on_violation: RowPolicy | None = None,
+        max_drop_markers: int = MOST_MARKERS,
     ) -> None:
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
         self.residual = residual
         self.life = life or Lifespan()
         self.window_number = window_number
+        self.on_violation = on_violation
+        self._limit = MarkerLimit(max_drop_markers)
         self._extents = extents_of(windows, self.life)
         ports = range(len(self.keys))
         self._sides = [Side(f"{port}-", self.keys[port], _useful_until(self._extents, port)) for port in ports]
@@ -109,12 +128,26 @@ class WindowJoin:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
+        if self.on_violation is None:
+            return self._answers(port, batch)
+        batch = batch.filter(self._alive(batch))
+        wrong = closed_mask(self._closed[port], [batch.column(key) for key in self.keys[port]], batch.num_rows)
+        judged = judge(self.on_violation, port, batch, wrong)
+        self._counts["violations"] += int(np.count_nonzero(wrong))
+        self._counts["quarantined"] += sum(refused.batch.num_rows for refused in judged.refused)
+        return [*judged.refused, *self._answers(port, judged.good), *self._answers(port, judged.trusted, is_trusted=True)]
+
+    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> list[Batch]:
+        """Results of new rows; those of an input that has closed their key are not stored."""
         batch = self._usable(port, batch)
         if not batch.num_rows:
-            return ()
+            return []
         start = self._arranged(port, batch)
-        results = self._combine(start, [other for other in range(len(self._sides)) if other != port])
-        self._store(port, start)
+        results = _gathered(self._combine(start, [other for other in range(len(self._sides)) if other != port]))
+        if is_trusted:
+            self._counts["trusted"] += batch.num_rows
+        else:
+            self._store(port, start)
         self._counts["results"] += sum(result.num_rows for result in results)
         return results
 
@@ -255,14 +288,24 @@ class WindowJoin:
         return released
 
     def _forget_when_grown(self) -> None:
-        """Keys that every input has closed cannot come again, so nobody will ask for them; looked for after a doubling."""
-        if self._closed_entries() <= 2 * self._settled_entries + 64:
-            return
-        by_all = reduce(and_, self._closed)
-        for known in self._closed:
-            known.forget(by_all.named(known.names))
-        self._propagation.prune(by_all.announcements)
-        self._settled_entries = self._closed_entries()
+        """Keys that every input has closed cannot come again, so nobody will ask for them; looked for after a doubling.
+
+        Where rows are judged somebody does ask: then only the oldest are forgotten, when there are too many.
+        """
+        if self._closed_entries() > 2 * self._settled_entries + 64:
+            by_all = reduce(and_, self._closed)
+            if self.on_violation is None:
+                for known in self._closed:
+                    known.forget(by_all.named(known.names))
+            self._propagation.prune(by_all.announcements)
+            self._settled_entries = self._closed_entries()
+        if 2 * self._closed_entries() > self._limit.most:
+            self._limit.bound(
+                [*(known.announcements for known in self._closed), self._propagation.finished], self._marker_schemas()
+            )
+
+    def _marker_schemas(self) -> list[Schema]:
+        return [*(Schema(known.fields) for known in self._closed), self._propagation.key_schema]
 
     def _closed_entries(self) -> int:
         return sum(map(len, self._closed)) + self._propagation.entries
@@ -306,6 +349,7 @@ class WindowJoin:
         meta: dict[str, Any] = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": dict(self._counts)}
         meta["closed"] = [known.to_json() for known in self._closed]
         meta["propagation"] = self._propagation.snapshot()
+        meta["limit"] = self._limit.to_json()
         segments: dict[str, pa.RecordBatch] = {}
         for port, side in enumerate(self._sides):
             part = prefixed(f"side{port}", side.snapshot())
@@ -317,6 +361,7 @@ class WindowJoin:
         self._frontiers = list(state.meta["frontiers"])
         self._sent = state.meta["sent"]
         self._counts = dict(state.meta["counts"])
+        self._limit.restore(state.meta["limit"], self._marker_schemas())
         self._closed = [
             ClosedSet.from_json(coded, known.fields) for coded, known in zip(state.meta["closed"], self._closed, strict=True)
         ]
@@ -332,9 +377,17 @@ class WindowJoin:
             "closed_entries": self._closed_entries(),
             "expired": sum(side.expired for side in self._sides) + self._counts["expired_on_the_fly"],
             "purged": sum(side.purged for side in self._sides) + self._counts["purged_on_the_fly"],
+            "evicted_markers": self._limit.evicted,
             "runs": sum(1 for side in self._sides for _ in side),
             **self._counts,
         }
+
+
+def _gathered(results: list[Batch]) -> list[Batch]:
+    """The same rows in one batch, if there are few of them in each."""
+    if len(results) < 2 or sum(result.num_rows for result in results) > _SMALL_ROWS * len(results):
+        return results
+    return [Batch.concat(results)]
 
 
 def _useful_until(extents: Any, port: int) -> Any:

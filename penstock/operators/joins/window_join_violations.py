@@ -1,0 +1,125 @@
+"""Rows of a window join that contradict a punctuation of their own input, and how long such punctuations are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import InvalidPlan, PunctuationViolated
+from penstock.metadata.announcements import Announcements
+from penstock.metadata.closed_set import ClosedSet
+from penstock.model.batch import Batch
+from penstock.model.declarations import RowPolicy
+from penstock.model.elements import Quarantined
+from penstock.model.masks import Mask
+from penstock.model.schema import Schema
+
+#: Values and intervals remembered unless told otherwise: about a megabyte in a checkpoint.
+MOST_MARKERS = 100_000
+
+
+class Judged(NamedTuple):
+    """Rows that keep the promises of their input, rows that break one and are used nevertheless, and what is refused."""
+
+    good: Batch
+    trusted: Batch
+    refused: tuple[Quarantined, ...] = ()
+
+
+def judge(policy: RowPolicy, port: int, batch: Batch, wrong: Mask) -> Judged:
+    """What becomes of the rows in `wrong`, which match a punctuation of their input that came before them.
+
+    `error` raises, so that nothing of the batch is used; `quarantine` refuses the rows; `trust` lets them join what is
+    stored, without being stored.
+    """
+    if not wrong.any():
+        return Judged(batch, batch.slice(0, 0))
+    breaking, good = batch.filter(wrong), batch.filter(~wrong)
+    if policy is RowPolicy.TRUST:
+        return Judged(good, breaking)
+    first = breaking.rows.slice(0, 1).to_pylist()[0]
+    text = f"{breaking.num_rows} rows of input {port} match a punctuation that came before them, first {first}"
+    if policy is RowPolicy.ERROR:
+        advice = "repair the source, or choose to quarantine or trust such rows"
+        raise PunctuationViolated(f"{text}; {advice}", f"join, position {int(breaking.pos[0])}")
+    return Judged(good, breaking.slice(0, 0), (Quarantined(breaking, "punctuation-violated", text),))
+
+
+def closed_mask(closed: ClosedSet, columns: Sequence[pa.Array], rows: int) -> Mask:
+    """Which rows have a closed key."""
+    if not rows or not (len(closed) or closed.has_ended):
+        return np.zeros(rows, np.bool_)
+    return closed.contains_array(columns[0] if len(columns) == 1 else list(columns))
+
+
+class MarkerLimit:
+    """Bounds the values a join remembers as closed, by forgetting the oldest.
+
+    When half of the limit is reached, everything known is written down; when the limit is passed, that part is forgotten
+    and what is left is written down. So the newest values stay, at least half of the limit unless more come at once.
+    Forgetting is safe: rows of a forgotten value are joined and stored as if nothing had been said about it, and a
+    punctuation that is repeated may be passed on again.
+
+    Parameters
+    ----------
+    most
+        Most values and intervals remembered.
+
+    References
+    ----------
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, section 6.6: there, markers stay for ever.
+
+    Examples
+    --------
+    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.punctuation import Punctuation
+    >>> schema, limit = Schema.of(item=pa.int64()), MarkerLimit(4)
+    >>> known = Announcements(schema)
+    >>> for item in (10, 20, 30, 40, 50):
+    ...     is_new = known.add(Punctuation.of(("item",), item=constant(item)))
+    ...     limit.bound([known], [schema])
+    >>> [known.contains({"item": item}) for item in (10, 20, 30, 40, 50)], limit.evicted
+    ([False, False, False, True, True], 3)
+    """
+
+    def __init__(self, most: int) -> None:
+        if most < 2:
+            raise InvalidPlan(f"max_drop_markers is {most}; a join must remember at least 2 values")
+        self.most = most
+        self.evicted = 0
+        self._old: list[Announcements] = []
+
+    def bound(self, known: Sequence[Announcements], schemas: Sequence[Schema]) -> None:
+        """Forget in place what is too much; the sets are the same at each call, with the types of their attributes."""
+        entries = _entries(known)
+        if entries > self.most:
+            self._forget(known, self._old)
+            if _entries(known) > self.most:
+                self._forget(known, _copies(known, schemas))
+            self.evicted += entries - _entries(known)
+            self._old = []
+        if not self._old and _entries(known) > self.most // 2:
+            self._old = _copies(known, schemas)
+
+    def _forget(self, known: Sequence[Announcements], old: Sequence[Announcements]) -> None:
+        for mine, gone in zip(known, old, strict=False):  # none is old yet when all of them came at once
+            mine.prune(gone)
+
+    def to_json(self) -> dict[str, Any]:
+        """State that `restore` takes over."""
+        return {"evicted": self.evicted, "old": [known.to_json() for known in self._old]}
+
+    def restore(self, coded: dict[str, Any], schemas: Sequence[Schema]) -> None:
+        self.evicted = coded["evicted"]
+        self._old = [Announcements.from_json(old, schema) for old, schema in zip(coded["old"], schemas, strict=False)]
+
+
+def _entries(known: Sequence[Announcements]) -> int:
+    return sum(item.entries for item in known)
+
+
+def _copies(known: Sequence[Announcements], schemas: Sequence[Schema]) -> list[Announcements]:
+    return [Announcements.from_json(item.to_json(), schema) for item, schema in zip(known, schemas, strict=True)]
