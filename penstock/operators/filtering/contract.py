@@ -73,7 +73,7 @@ class FilterOrder(ABC):
     settings
         Thresholds; each policy reads those that concern it.
     order
-        To start with; the identity when not given.
+        To start with; by number, guards first, when not given.
     after
         For each filter the set of filters (as bits) that must precede it; the policy never breaks it.
     """
@@ -96,7 +96,8 @@ class FilterOrder(ABC):
         self._least_rows = self.settings.least_rows
         self.after = np.zeros(filters, np.uint64) if after is None else np.asarray(after, np.uint64)
         self.window = ProfileWindow(self.settings.kept_rows, self.settings.max_age)
-        self._order = np.array(checked_order(order if order is not None else range(filters), self.after), np.int64)
+        first = arranged(range(filters), self.after) if order is None else checked_order(order, self.after)
+        self._order = np.array(first, np.int64)
         #: Number of the order in force, and of what is asked of profiled rows under it.
         self.epoch = self.version = 0
         #: Orders left, single repairs (one change of the order may need several), scans of the window.

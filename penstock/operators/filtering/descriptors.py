@@ -125,10 +125,8 @@ class Arrangement:
         """All filters by position, when the policy has chosen `order`."""
         return (*(self.free[number] for number in order), *self.tail)
 
-    def started(self, order: Sequence[str] | None) -> Order:
-        """The policy's first order: by the names given, else as declared, guards first."""
-        if order is None:
-            return arranged(range(len(self.free)), self.free_guards)
+    def started(self, order: Sequence[str]) -> Order:
+        """The policy's order that the names of all filters give; the tail stays where it is."""
         unknown = sorted(set(order) ^ set(self.names))
         refuse_unless(not unknown and len(order) == len(self.names), "order", list(order), "name each filter once")
         place = {self.names[number]: own for own, number in enumerate(self.free)}

@@ -85,8 +85,8 @@ class AdaptiveFilter:
         self.label = label
         self.arrangement = Arrangement(tuple(filters))
         self._check_columns()
-        free = self.arrangement.free
-        self.policy = make_order(len(free), self.settings.order, self.arrangement.started(order), self.arrangement.free_guards)
+        first = None if order is None else self.arrangement.started(order)
+        self.policy = make_order(len(self.arrangement.free), self.settings.order, first, self.arrangement.free_guards)
         self.policy.clock = clock
         declared = [item.declared_cost for item in filters]
         self.costs = CostModel(declared, self.settings.chunk_rows, self.settings.trimmed)

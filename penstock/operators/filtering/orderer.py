@@ -53,8 +53,8 @@ class Orderer:
         self.settings = settings or FilterSettings()
         self.label = label
         self.arrangement = Arrangement(tuple(filters))
-        free = self.arrangement.free
-        self.policy = make_order(len(free), self.settings.order, self.arrangement.started(order), self.arrangement.free_guards)
+        first = None if order is None else self.arrangement.started(order)
+        self.policy = make_order(len(self.arrangement.free), self.settings.order, first, self.arrangement.free_guards)
         self.costs = CostModel([item.declared_cost for item in filters], self.settings.chunk_rows, self.settings.trimmed)
         self._last_batch = -1
         self._told = 0
