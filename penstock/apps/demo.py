@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from penstock.apps.reading import read_text
 from penstock.apps.table import example_named
 from penstock.runners.spark.app import App
 from penstock.runners.spark.attended import Outcome, Wishes, attend
+from penstock.runners.spark.contrast import Contrast, Meter, Metered
 from penstock.runners.spark.live import Display, Ending, Silence, make_display
 
 _MASTER = "local[2]"
@@ -57,19 +59,38 @@ def run_demo(name: str, seconds: float, as_json: bool = False, is_plain: bool = 
     """
     example = example_named(name)
     console = Console()
-    display: Display = Silence() if as_json else make_display(console, f"penstock demo {example.name}", is_plain)
+    meter = Meter(*example.twins) if example.twins else None
+    title = f"penstock demo {example.name}"
+    display: Display = Silence() if as_json else make_display(console, title, is_plain, meter.remark if meter else None)
     display.say(f"{example.name}: {example.summary}")
     demo = Demo(example.name, seconds, Path(tempfile.mkdtemp(prefix="penstock-demo-")))
-    outcome = demo.run(display)
-    summary = outcome.summary
-    places = {"log": str(demo.wishes().log), "quarantine": str(outcome.quarantine)}
+    outcome = demo.run(Metered(display, meter) if meter else display)
+    contrast = meter.most if meter else None
     if as_json:
-        print(json.dumps({**summary.to_json(), **places}))
+        print(json.dumps(summary_json(demo, outcome, contrast)))
     else:
-        Ending(summary, "interrupted" if outcome.signal else "ended").print_to(console)
-        console.print(
-            f"quarantined rows: {places['quarantine']}\nmessages of Spark: {places['log']}", highlight=False, soft_wrap=True
-        )
+        print_ending(console, demo, outcome, contrast)
     if outcome.signal:
         return 128 + outcome.signal
-    return 0 if summary.is_complete else 1
+    return 0 if outcome.summary.is_complete else 1
+
+
+def _places(demo: Demo, outcome: Outcome) -> dict[str, str]:
+    return {"log": str(demo.wishes().log), "quarantine": str(outcome.quarantine)}
+
+
+def summary_json(demo: Demo, outcome: Outcome, contrast: Contrast | None) -> dict[str, Any]:
+    """The run in figures, what punctuations saved if the example shows that, and where to look for more."""
+    compared = {"contrast": contrast.to_json()} if contrast else {}
+    return {**outcome.summary.to_json(), **compared, **_places(demo, outcome)}
+
+
+def print_ending(console: Console, demo: Demo, outcome: Outcome, contrast: Contrast | None) -> None:
+    """The same for people."""
+    Ending(outcome.summary, "interrupted" if outcome.signal else "ended").print_to(console)
+    if contrast and contrast.rows:
+        console.print(f"\n{contrast.told('kept at most')}", highlight=False, style="bold")
+        console.print(contrast.lesson, highlight=False)
+    places = _places(demo, outcome)
+    text = f"quarantined rows: {places['quarantine']}\nmessages of Spark: {places['log']}"
+    console.print(text, highlight=False, soft_wrap=True)

@@ -15,6 +15,12 @@ _FOLDER = Path(__file__).parent
 class Example:
     """An application that comes with Penstock.
 
+    Parameters
+    ----------
+    twins
+        Two of its queries that join the same rows, one helped by punctuations and one by its window only; the demo shows
+        their state side by side.
+
     Examples
     --------
     >>> example_named("auction").file.name
@@ -23,6 +29,7 @@ class Example:
 
     name: str
     summary: str
+    twins: tuple[str, str] | None = None
 
     @property
     def folder(self) -> Path:
@@ -36,7 +43,11 @@ class Example:
 EXAMPLES: Mapping[str, Example] = {
     example.name: example
     for example in (
-        Example("auction", "bids for items that open and close: joins and groups bounded by punctuations"),
+        Example(
+            "auction",
+            "bids for items that open and close: joins and groups bounded by punctuations",
+            twins=("bids_within_a_day", "bids_by_window_only"),
+        ),
         Example("nexmark", "six queries of the Nexmark suite: joins that are unbounded elsewhere keep open auctions only"),
     )
 }

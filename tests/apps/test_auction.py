@@ -3,93 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from auction_run import OPEN_ITEMS, SECOND, Played, Row, catalog, whole_run
 
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
-from penstock.model.declarations import StreamDeclaration
 from penstock.plan.analysis.safety import check
-from penstock.plan.catalog import Catalog
-from penstock.runners.local.runner import LocalRunner
-from penstock.workloads.playback import Playback
-
-SECOND = 1_000_000
-#: A fifth of the demo's rate: the same queries and the same kinds of rows in a fifth of the time.
-RATE = 400
-SECONDS = 60
-SECONDS_PER_BATCH = 2
-OPEN_ITEMS = 100
-
-Row = dict[str, Any]
-
-
-def catalog() -> Catalog:
-    text = EXAMPLES["auction"].file.read_text()
-    assert text.count("rate '2000'") == 2
-    return parse_application(text.replace("rate '2000'", f"rate '{RATE}'"), "auction")
-
-
-def rows_of(stream: StreamDeclaration, start: int, stop: int) -> list[pa.RecordBatch]:
-    """Rows between two seconds, one record batch per source partition."""
-    feed = Playback.from_text(dict(stream.source.options))
-    ranges = feed.ranges(start * RATE, stop * RATE)
-    return [batch for rows in ranges for batch in feed.batches(rows, stream.schema.arrow)]
-
-
-def plain_rows(stream: StreamDeclaration) -> Iterator[Row]:
-    """Every row in time, punctuations left out, with its event time in microseconds as `us`."""
-    newest: dict[int, int] = defaultdict(int)
-    for start in range(0, SECONDS, SECONDS_PER_BATCH):
-        for batch in rows_of(stream, start, start + SECONDS_PER_BATCH):
-            times = batch.column(stream.schema.index(stream.timestamp)).cast(pa.int64()).to_pylist()
-            for row, us in zip(batch.to_pylist(), times, strict=True):
-                if row.get("mark") is not None:
-                    continue
-                if us >= newest[row["part"]] - stream.disorder:
-                    yield {**row, "us": us}
-                newest[row["part"]] = max(newest[row["part"]], us)
-
-
-@dataclass
-class Played:
-    """A finished run and what it was made of."""
-
-    runner: LocalRunner
-    auctions: dict[int, Row]
-    bids: list[Row]
-    join_rows: list[int] = field(default_factory=list)
-
-    def answers(self, query: str) -> list[Row]:
-        return self.runner.collected.rows(query)
-
-    def offers(self) -> Iterator[tuple[int, Row, Row]]:
-        """(event time, auction, bid) of the join."""
-        for bid in self.bids:
-            auction = self.auctions[bid["item_id"]]
-            yield max(auction["us"], bid["us"]), auction, bid
 
 
 @pytest.fixture(scope="module")
 def played() -> Played:
-    app = catalog()
-    auction, bid = app.streams["auction"], app.streams["bid"]
-    runner = LocalRunner(build_job(app, 2))
-    result = Played(runner, {row["item_id"]: row for row in plain_rows(auction)}, list(plain_rows(bid)))
-    for start in range(0, SECONDS, SECONDS_PER_BATCH):
-        stop = start + SECONDS_PER_BATCH
-        runner.run({stream.name: rows_of(stream, start, stop) for stream in (auction, bid)})
-        result.join_rows.append(
-            sum(counts["state_rows"] for name, counts in runner.report().items() if name.startswith("WindowJoin"))
-        )
-    runner.end()
-    return result
+    return whole_run()
 
 
 def us(moment: Any) -> int:
@@ -171,9 +98,11 @@ def test_every_row_read_is_used_filtered_or_quarantined(played: Played) -> None:
 def test_the_join_remembers_open_auctions_only(played: Played) -> None:
     """Without punctuations it would hold every bid: tens of thousands."""
     assert len(played.bids) > 20_000
-    assert max(played.join_rows) <= 1.5 * OPEN_ITEMS
+    kept = played.join_rows["bids_per_item"]
+    assert max(kept) <= 1.5 * OPEN_ITEMS
     # Flat: the second half holds no more than the first once a hundred auctions are open.
-    assert max(played.join_rows[15:]) <= 1.2 * max(played.join_rows[:15])
+    half = len(kept) // 2
+    assert max(kept[half:]) <= 1.2 * max(kept[:half])
 
 
 def test_the_state_of_every_operator_is_proven_bounded() -> None:

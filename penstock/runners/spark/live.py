@@ -17,8 +17,11 @@ from penstock.runners.spark.journal import Moment, Summary
 Row = Mapping[str, Any]
 #: The last answers of each query, at most as many as asked for.
 Samples = Callable[[int], Mapping[str, Sequence[Row]]]
+#: One sentence about the newest batch.
+Remark = Callable[[], str]
 
 _MOST_SAMPLES = 3
+_MOST_NAMES = 2
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -54,10 +57,17 @@ class JsonLines(Silence):
 
 
 class PlainLines:
-    """One line per second or so, for logs and pipes."""
+    """One line per second or so, for logs and pipes.
 
-    def __init__(self, console: Console) -> None:
+    Parameters
+    ----------
+    remark
+        What to say besides about the newest batch; None: nothing.
+    """
+
+    def __init__(self, console: Console, remark: Remark | None = None) -> None:
         self.console = console
+        self.remark = remark
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -65,6 +75,8 @@ class PlainLines:
     def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
         if news:
             self.say(f"{seconds:5.0f} s  {headline(news[-1])}")
+            if self.remark is not None:
+                self.say(f"         {self.remark()}")
             for query, rows in samples(1).items():
                 for row in rows:
                     self.say(f"         {query}: {row_text(row)}")
@@ -74,11 +86,12 @@ class PlainLines:
 
 
 class LiveTable:
-    """A table that is drawn anew in place."""
+    """A table that is drawn anew in place; `remark` as in `PlainLines`."""
 
-    def __init__(self, console: Console, title: str) -> None:
+    def __init__(self, console: Console, title: str, remark: Remark | None = None) -> None:
         self.console = console
         self.title = title
+        self.remark = remark
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
         self._last: Moment | None = None
 
@@ -101,15 +114,16 @@ class LiveTable:
         if self._last is None:
             return Group(title, Text("the first batch is under way: Python workers start and operators are compiled", style="dim"))
         tables = [_queries(self._last), _operators(self._last)]
-        used = sum(table.row_count + 3 for table in tables) + 4
+        remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
+        used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks)
         per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
         if per_query >= 1:
             tables.append(_samples(samples(min(per_query, _MOST_SAMPLES))))
-        return Group(title, Text(headline(self._last)), *tables)
+        return Group(title, Text(headline(self._last)), *remarks, *tables)
 
 
-def make_display(console: Console, title: str, is_plain: bool = False) -> Display:
-    return LiveTable(console, title) if console.is_terminal and not is_plain else PlainLines(console)
+def make_display(console: Console, title: str, is_plain: bool = False, remark: Remark | None = None) -> Display:
+    return LiveTable(console, title, remark) if console.is_terminal and not is_plain else PlainLines(console, remark)
 
 
 def headline(moment: Moment) -> str:
@@ -144,7 +158,7 @@ def _operators(moment: Moment) -> Table:
         counts = [operator.expired, operator.purged, operator.queue_rows]
         table.add_row(
             operator.operator, f"{operator.state_rows:,}", bytes_text(operator.state_bytes),
-            *[f"{count:,}" for count in counts], ", ".join(operator.queries),
+            *[f"{count:,}" for count in counts], few(operator.queries),
         )  # fmt: skip
     return table
 
@@ -184,6 +198,17 @@ def _value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     return value.strftime("%H:%M:%S") if hasattr(value, "strftime") else str(value)
+
+
+def few(names: Sequence[str]) -> str:
+    """Names on a line that stays short: numbers in front of a long one would be cut.
+
+    Examples
+    --------
+    >>> few(["hot_items", "heat"]), few(["hot_items", "heat", "talk", "offers"])
+    ('hot_items, heat', 'hot_items and 3 more')
+    """
+    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} more"
 
 
 def bytes_text(count: int) -> str:
@@ -234,7 +259,7 @@ class Ending:
         for reader in self.summary.readers:
             mark = "✓" if reader.is_complete else "✗ rows are missing"
             counts = [reader.read, reader.used, reader.filtered, reader.quarantined]
-            table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, ", ".join(reader.queries))
+            table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, few(reader.queries))
         return table
 
 
