@@ -80,10 +80,16 @@ class ViolationDetector:
             found.append(Violation("occurrence", last, "", self.theory.proof(seen | types, self.theory.falsity), was_pruned))
         return found
 
-    def on_end(self, seen: int, was_pruned: bool = False) -> list[Violation]:
-        """Violations shown by the end of a trace that had these types."""
+    def on_end(self, seen: int, was_pruned: bool = False, wide: bool = False) -> list[Violation]:
+        """Violations shown by the end of a trace that had these types.
+
+        `wide`: also contradictions between three and more types, for a caller that looked at pairs only until now.
+        """
+        found = []
+        if wide and self.theory.is_contradiction(seen) and not any(self.exclusive[number] & seen for number in bits(seen)):
+            found.append(Violation("occurrence", "", "", self.theory.proof(seen, self.theory.falsity), was_pruned))
         missing = self.theory.closure(seen) & ~seen & (self.theory.falsity - 1) & self.visible
-        return [
+        return found + [
             Violation("missing", self.theory.names[number], "", self.theory.proof(seen, 1 << number), was_pruned)
             for number in bits(missing)
         ]

@@ -27,6 +27,11 @@ def is_consistent_total(trace: Trace, rules: ConstraintSet) -> bool:
     return all(len(group) == 1 for group in trace) and is_consistent(trace, rules)
 
 
+def keeps_order(prefix: Trace, rules: ConstraintSet) -> bool:
+    """Whether a beginning of a trace obeys the order constraints; what must occur may still come."""
+    return is_consistent(prefix, ConstraintSet(rules.key, rules.event_types, tuple(order.source for order in rules.orders())))
+
+
 def residuals(pattern: EventPattern | None, group: tuple[str, ...]) -> set[EventPattern | None]:
     """What may be left of a pattern after simultaneous events, taking any of them or none; None: nothing is left."""
     return _residuals(pattern, tuple(sorted(set(group))))

@@ -1,0 +1,262 @@
+"""Compiled: groups of simultaneous events against the failing conditions, many traces in one pass.
+
+`follow_group` is the whole test for one group; a loop of an engine may call it for itself.
+"""
+
+# ruff: noqa: SIM110 - all() and any() over a generator do not compile
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+LIVE, FAILED, EXHAUSTED, ENDED = 0, 1, 2, 3
+
+#: What an event broke.
+CONTRADICTS, TOO_LATE = 1, 2
+
+_ONE = np.uint64(1)
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile once and keep the result beside the module, without losing the signature."""
+    return cast(Loop, njit(cache=True)(loop))
+
+
+@compiled
+def has(row: Any, member: int) -> bool:  # pragma: no cover - compiled
+    return bool((row[member >> 6] >> np.uint64(member & 63)) & _ONE)
+
+
+@compiled
+def put(row: Any, member: int) -> None:  # pragma: no cover - compiled
+    row[member >> 6] |= _ONE << np.uint64(member & 63)
+
+
+@compiled
+def is_within(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
+    for word in range(len(row)):
+        if row[word] & ~other[word]:
+            return False
+    return True
+
+
+@compiled
+def meets(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
+    for word in range(len(row)):
+        if row[word] & other[word]:
+            return True
+    return False
+
+
+@compiled
+def complete(tables: Any, matched: Any) -> None:  # pragma: no cover - compiled
+    """Set the virtual leaves of branches that are matched, inner ones first."""
+    for number in range(len(tables.parent) - 1, 0, -1):
+        if is_within(tables.leaves[number], matched):
+            put(matched, tables.disjunction[number])
+
+
+@compiled
+def match_group(tables: Any, passed: Any, matched: Any) -> None:  # pragma: no cover - compiled
+    """Match leaves whose predicates one of the events passes; leaves matched by this very group enable nothing yet."""
+    earlier = matched.copy()
+    gained = False
+    for event in range(len(passed)):
+        for word in range(len(earlier)):
+            left = passed[event, word] & ~earlier[word]
+            while left:
+                lowest = left & (~left + _ONE)
+                left ^= lowest
+                leaf = word * 64
+                while lowest > _ONE:
+                    lowest >>= _ONE
+                    leaf += 1
+                if is_within(tables.before[leaf], earlier):
+                    put(matched, leaf)
+                    gained = True
+    if gained and len(tables.parent) > 1:
+        complete(tables, matched)
+
+
+@compiled
+def violated(tables: Any, kinds: Any, event: int, seen: Any) -> int:  # pragma: no cover - compiled
+    """What one event of a group breaks, given the types seen before the group; of two simultaneous ones the later numbered."""
+    kind = kinds[event]
+    found = 0
+    if meets(tables.exclusive[kind], seen):
+        found |= CONTRADICTS
+    for other in range(len(kinds)):
+        if kinds[other] <= kind and has(tables.exclusive[kind], kinds[other]):
+            found |= CONTRADICTS
+    if meets(tables.order[kind], seen):
+        found |= TOO_LATE
+    return found
+
+
+@compiled
+def ask(tables: Any, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any) -> bool:  # pragma: no cover - compiled
+    """Put partitions and terms that an event fails into `failed` and out of `alive`; whether anything changed."""
+    changed = False
+    for word in range(len(failed)):
+        if tables.plus[kind, word] & ~failed[word]:
+            failed[word] |= tables.plus[kind, word]
+            changed = True
+    for number in range(len(tables.parent)):
+        if has(failed, number):
+            continue
+        if not (is_within(tables.minus[kind, number], seen) and is_within(tables.local[kind, number], matched)):
+            put(failed, number)
+            changed = True
+    for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
+        changed |= ask_joint(tables, tables.joint_index[at], seen, dead, failed, alive)
+    return changed
+
+
+@compiled
+def ask_joint(tables: Any, joint: int, seen: Any, dead: Any, failed: Any, alive: Any) -> bool:  # pragma: no cover - compiled
+    if not is_within(tables.joint_present[joint], seen):
+        return False
+    for word in range(len(seen)):
+        if tables.joint_absent[joint, word] & ~(dead[word] & ~seen[word]):
+            return False
+    changed = False
+    for word in range(len(failed)):
+        if tables.joint_partitions[joint, word] & ~failed[word]:
+            failed[word] |= tables.joint_partitions[joint, word]
+            changed = True
+    for word in range(len(alive)):
+        if tables.joint_terms[joint, word] & alive[word]:
+            alive[word] &= ~tables.joint_terms[joint, word]
+            changed = True
+    return changed
+
+
+@compiled
+def settle(tables: Any, failed: Any, alive: Any) -> None:  # pragma: no cover - compiled
+    """What follows from failed partitions, by terms or by the tree."""
+    count = len(tables.parent)
+    if count == 1 and len(tables.terms) == 0:
+        return
+    if len(tables.terms):
+        used = np.zeros(len(failed), np.uint64)
+        for term in range(len(tables.terms)):
+            if has(alive, term):
+                if meets(tables.terms[term], failed):
+                    alive[term >> 6] &= ~(_ONE << np.uint64(term & 63))
+                else:
+                    used |= tables.terms[term]
+        for number in range(count):
+            if not has(used, number):
+                put(failed, number)
+        return
+    settle_tree(tables, failed)
+
+
+@compiled
+def settle_tree(tables: Any, failed: Any) -> None:  # pragma: no cover - compiled
+    count = len(tables.parent)
+    for number in range(count - 1, 0, -1):
+        # The first branch of a disjunction has the lowest number, so all its branches are known by then.
+        is_first, all_failed = True, True
+        for other in range(1, count):
+            if tables.disjunction[other] == tables.disjunction[number]:
+                is_first &= other >= number
+                all_failed &= has(failed, other)
+        if is_first and all_failed:
+            put(failed, tables.parent[number])
+    for number in range(1, count):
+        if has(failed, tables.parent[number]):
+            put(failed, number)
+
+
+@compiled
+def has_no_future(tables: Any, dead_leaves: Any, failed: Any) -> bool:  # pragma: no cover - compiled
+    """Whether every leaf in which a match of a live partition may end can no longer get an event."""
+    for number in range(len(tables.parent)):
+        if not has(failed, number) and not is_within(tables.sinks[number], dead_leaves):
+            return False
+    return True
+
+
+@compiled
+def leaves_of_types(tables: Any, types: Any, result: Any) -> None:  # pragma: no cover - compiled
+    for kind in range(len(tables.of_type)):
+        if has(types, kind):
+            for word in range(len(result)):
+                result[word] |= tables.of_type[kind, word]
+
+
+@compiled
+def follow_group(  # pragma: no cover - compiled
+    tables: Any,
+    kinds: Any,
+    passed: Any,
+    seen: Any,
+    matched: Any,
+    failed: Any,
+    alive: Any,
+    dead: Any,
+    status: int,
+    had_match: bool,
+    exhaustion: bool,
+) -> tuple[int, bool]:
+    """Apply simultaneous events to one trace: match, then ask the tables; returns the status and whether it ever matched."""
+    ends = False
+    for event in range(len(kinds)):
+        put(seen, kinds[event])
+        ends |= has(tables.terminal, kinds[event])
+        for word in range(len(dead)):
+            dead[word] |= tables.kill[kinds[event], word]
+    if status == LIVE:
+        match_group(tables, passed, matched)
+        had_match |= is_within(tables.leaves[0], matched)
+        changed = False
+        for event in range(len(kinds)):
+            changed |= ask(tables, kinds[event], seen, matched, dead, failed, alive)
+        if changed:
+            settle(tables, failed, alive)
+        over = has(failed, 0)
+        if not over and had_match and exhaustion:
+            gone = np.zeros(len(matched), np.uint64)
+            leaves_of_types(tables, dead, gone)
+            over = has_no_future(tables, gone, failed)
+        if over:
+            status = EXHAUSTED if had_match else FAILED
+    return (ENDED if ends else status), had_match
+
+
+@compiled
+def follow_all(  # pragma: no cover - compiled
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, before: Any, after: Any, broken: Any
+) -> None:
+    """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
+    start = 0
+    while start < len(slots):
+        stop = start + 1
+        while stop < len(slots) and slots[stop] == slots[start] and times[stop] == times[start]:
+            stop += 1
+        slot = slots[start]
+        for event in range(start, stop):
+            broken[event] = violated(tables, kinds[start:stop], event - start, bank.seen[slot])
+            before[event] = bank.status[slot]
+        bank.status[slot], bank.had_match[slot] = follow_group(
+            tables,
+            kinds[start:stop],
+            passed[start:stop],
+            bank.seen[slot],
+            bank.matched[slot],
+            bank.failed[slot],
+            bank.alive[slot],
+            bank.dead[slot],
+            bank.status[slot],
+            bank.had_match[slot],
+            exhaustion,
+        )
+        after[start:stop] = bank.status[slot]
+        start = stop

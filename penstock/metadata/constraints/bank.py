@@ -1,0 +1,138 @@
+"""Many traces side by side: their reasoning state as columns, advanced by compiled loops.
+
+The plain form is `penstock.metadata.constraints.tracking`; both agree event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.metadata.constraints import _loops
+from penstock.metadata.constraints.conditions import FailingConditions
+from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words, condition_tables, to_words
+from penstock.metadata.constraints.tracking import TraceStatus, Tracker
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+#: Statuses by the number they have in a bank.
+STATUSES = (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED, TraceStatus.ENDED)
+
+
+class TraceColumns(NamedTuple):
+    """One row per trace: types seen, leaves matched, partitions failed, terms alive, types gone, status."""
+
+    seen: Words
+    matched: Words
+    failed: Words
+    alive: Words
+    dead: Words
+    status: Bytes
+    had_match: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a batch did, one entry per event.
+
+    Attributes
+    ----------
+    before, after
+        Status of the trace before and after the group the event is in. Events with a `before` other than live need not
+        be matched; traces whose `after` is not live need not be kept.
+    broken
+        1 if the event contradicts what was seen, 2 if it came too late, 3 if both; `ViolationDetector` tells the proof.
+    """
+
+    before: Bytes
+    after: Bytes
+    broken: Bytes
+
+
+class TraceBank:
+    """The reasoning state of the traces of one query.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.clauses import exclusive
+    >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
+    >>> from penstock.metadata.constraints.registration import register
+    >>> from penstock.model.event_patterns import seq
+    >>> rules = ConstraintSet(("id",), ("A", "B", "C"), (exclusive("B", "C"),))
+    >>> bank = TraceBank(register(seq("A", "B"), rules, ("id",)).conditions)
+    >>> slots = bank.add(2)
+    >>> outcome = bank.advance(slots=np.array([0, 0, 1, 1]), times=np.array([1, 2, 1, 2]), kinds=np.array([0, 2, 0, 1]))
+    >>> [STATUSES[number].value for number in outcome.after]
+    ['live', 'failed', 'live', 'live']
+    """
+
+    def __init__(self, conditions: FailingConditions, exhaustion: bool = True) -> None:
+        self.conditions, self.exhaustion = conditions, exhaustion
+        self.tables: ConditionTables = condition_tables(conditions)
+        start = Tracker(conditions, exhaustion).start()
+        types, leaves = len(conditions.theory.names), len(conditions.graph.before)
+        self._first = TraceColumns(
+            to_words([start.seen], types),
+            to_words([start.matched], leaves),
+            to_words([start.failed], len(conditions.graph.partitions)),
+            to_words([start.alive], len(conditions.terms)),
+            to_words([start.dead], types),
+            np.array([STATUSES.index(start.status)], np.uint8),
+            np.array([start.has_matched], np.bool_),
+        )
+        self.columns = TraceColumns._make(column[:0] for column in self._first)
+
+    def __len__(self) -> int:
+        return len(self.columns.status)
+
+    def add(self, count: int) -> Int64s:
+        """Begin traces; returns their slots."""
+        first = len(self)
+        new = (np.repeat(column, count, axis=0) for column in self._first)
+        self.columns = TraceColumns._make(np.concatenate(pair) for pair in zip(self.columns, new, strict=True))
+        return np.arange(first, first + count, dtype=np.int64)
+
+    def begin_again(self, slots: Int64s) -> None:
+        """Forget what was known of these traces: their keys are used anew."""
+        for column, first in zip(self.columns, self._first, strict=True):
+            column[slots] = first[0]
+
+    def keep(self, slots: Int64s) -> None:
+        """Keep these traces only; slot i is then what slot `slots[i]` was."""
+        self.columns = TraceColumns._make(column[slots] for column in self.columns)
+
+    def advance(self, slots: Int64s, times: Int64s, kinds: Int64s, passed: Words | None = None) -> Outcome:
+        """Apply events, sorted by trace and then by time; events of one trace and time are simultaneous.
+
+        Parameters
+        ----------
+        slots, times, kinds
+            Trace, time and type number of each event. Under total order give each event of a trace its own time.
+        passed
+            Leaves whose own predicates each event passes; by default all leaves of its type.
+        """
+        allowed = self.tables.of_type[kinds] if passed is None else passed & self.tables.of_type[kinds]
+        outcome = Outcome(np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8))
+        _loops.follow_all(
+            self.tables,
+            np.ascontiguousarray(slots, np.int64),
+            np.ascontiguousarray(times, np.int64),
+            np.ascontiguousarray(kinds, np.int64),
+            np.ascontiguousarray(allowed),
+            self.columns,
+            self.exhaustion,
+            outcome.before,
+            outcome.after,
+            outcome.broken,
+        )
+        return outcome
+
+    def codes(self, names: Iterable[str]) -> Int64s:
+        """Type numbers of names; -1 for a type the constraints do not know, whose events are not to be given."""
+        known = self.conditions.theory.code
+        return np.array([known.get(name, -1) for name in names], np.int64)
