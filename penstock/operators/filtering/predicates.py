@@ -139,6 +139,9 @@ def _booleans(result: Any, name: str) -> Flags:
     found = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
     if not isinstance(found, pa.Array):
         found = _from_objects(found, name)
+    if pa.types.is_floating(found.type) and pc.all(pc.is_null(found, nan_is_null=True)).as_py():
+        # pandas makes a column of doubles where nothing is known of any row.
+        found = pa.nulls(len(found))
     if not (pa.types.is_boolean(found.type) or pa.types.is_null(found.type)):
         text = f"filter '{name}' returned {found.type}; it must return one boolean per row"
         raise FilterMisbehaved(text, f"filter '{name}'")
