@@ -37,6 +37,8 @@ class Propagation:
         self.output = output
         self._values: list[list[pa.Array]] = [[] for _ in keys]
         self._hashes: list[UInt64s] = [np.empty(0, np.uint64) for _ in keys]
+        #: The list as it came, where nothing else waits: all of it may leave at once.
+        self._own: list[Pattern | None] = [None for _ in keys]
         self._whole: list[list[Punctuation]] = [[] for _ in keys]
         self._just_listed: list[UInt64s] = []
         self._just_whole = False
@@ -61,6 +63,8 @@ class Propagation:
             return None
         hashes = hash_columns([column], len(column))
         order = np.argsort(hashes)  # values that ascend are found faster among the stored ones
+        pattern = mark.pattern(self.keys[port][0])
+        self._own[port] = None if len(self._hashes[port]) or pattern.whole is None else pattern
         self._values[port].append(column.take(pa.array(order)))
         self._hashes[port] = np.concatenate([self._hashes[port], hashes[order]])
         return hashes[order]
@@ -109,15 +113,15 @@ class Propagation:
         return None if whole else np.concatenate([np.empty(0, np.uint64), *hashes])
 
     def _values_out(self, port: int, free: npt.NDArray[np.bool_]) -> list[Punctuation]:
-        leaving = waiting = pa.concat_arrays(self._values[port])
-        held: pa.Array = waiting.slice(0, 0)
-        if not free.all():
-            leaving, held = waiting.filter(pa.array(free)), waiting.filter(pa.array(~free))
-        self._values[port] = [held]
+        own = self._own[port] if free.all() else None
+        waiting = pa.concat_arrays(self._values[port])
+        self._values[port] = [waiting.slice(0, 0) if free.all() else waiting.filter(pa.array(~free))]
+        self._own[port] = None
         if self.notes_finished:
             self._just_listed.append(self._hashes[port][free])
         self._hashes[port] = self._hashes[port][~free]
-        return self._announce_keys(port, Punctuation((self.keys[0][0],), (one_of_array(leaving),)))
+        leaving = own or one_of_array(waiting.filter(pa.array(free)))
+        return self._announce_keys(port, Punctuation((self.keys[0][0],), (leaving,)))
 
     def _extended(self, port: int, mark: Punctuation) -> list[Punctuation]:
         restricted = mark.restricted
