@@ -1,0 +1,1 @@
+"""Event patterns: sequence scan and construction over stacks, runs for repetition and contiguity."""

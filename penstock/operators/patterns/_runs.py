@@ -1,0 +1,331 @@
+"""Runs: partial matches that grow event by event, for repetition, skip-till-next-match and contiguity.
+
+A run is a set of filled leaves, the first and last event of each, aggregates of its lists and a pointer into the match
+buffer. Simultaneous events act as a set: each is offered to the runs as they were before, and none is between others.
+
+References
+----------
+[agrawal2008] Agrawal, Diao, Gyllstrom, Immerman. Efficient Pattern Matching over Event Streams. SIGMOD 2008, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.model.elements import FOREVER
+from penstock.operators.patterns._events import (
+    Absents,
+    Frame,
+    Horizon,
+    Search,
+    grown,
+    is_absent,
+    list_absent,
+    longest_trace,
+    new_frame,
+)
+from penstock.operators.patterns._frames import Buffer, Runs, completes, extends, load
+from penstock.operators.patterns._machine import compiled, entrance
+from penstock.operators.patterns.tables import ANY, NEXT, TermTables
+
+#: Places in `counts`: runs, nodes, matches, their nodes; of the trace at hand the oldest start of an undecided run and the
+#: time of the next decision.
+RUNS, NODES, MATCHES, MATCH_NODES, OLDEST, DUE = range(6)
+
+
+class Found(NamedTuple):
+    """Matches: match m has nodes `starts[m]` up to `starts[m + 1]` of `place` and `event`, and was decided at `decided[m]`."""
+
+    starts: Any
+    decided: Any
+    place: Any
+    event: Any
+
+
+class Task(NamedTuple):
+    """One search over all traces."""
+
+    search: Search
+    horizon: Horizon
+    absents: Absents
+    frame: Frame
+    counts: Any
+    keep: Any
+    #: Whether a list at the end can go on growing, and whether only its longest form is reported.
+    is_open: bool
+    waits: bool
+
+
+class Memory(NamedTuple):
+    """What grows."""
+
+    runs: Runs
+    buffer: Buffer
+    found: Found
+
+
+@compiled
+def _with_room(memory: Memory, counts: Any) -> Memory:  # pragma: no cover - compiled
+    """The same with room for one more run and one more node."""
+    runs, buffer = memory.runs, memory.buffer
+    run, node = counts[RUNS] + 1, counts[NODES] + 1
+    if run > len(runs.head):
+        ends, masks, starts = grown(runs.head, run), grown(runs.filled, run), grown(runs.started, run)
+        runs = Runs(ends, masks, starts, grown(runs.registers, run), grown(runs.cells, run))
+    if node > len(buffer.event):
+        events, places = grown(buffer.event, node), grown(buffer.place, node)
+        buffer = Buffer(events, places, grown(buffer.before, node), grown(buffer.marked, node))
+    return Memory(runs, buffer, memory.found)
+
+
+@compiled
+def _with_room_for_match(found: Found, counts: Any, nodes: int) -> Found:  # pragma: no cover - compiled
+    starts, decided = grown(found.starts, counts[MATCHES] + 2), grown(found.decided, counts[MATCHES] + 1)
+    return Found(starts, decided, grown(found.place, counts[MATCH_NODES] + nodes), grown(found.event, counts[MATCH_NODES] + nodes))
+
+
+@compiled
+def _move(runs: Runs, source: int, target: int) -> None:  # pragma: no cover - compiled
+    if source == target:
+        return
+    runs.head[target], runs.filled[target], runs.started[target] = runs.head[source], runs.filled[source], runs.started[source]
+    for k in range(runs.registers.shape[1]):
+        runs.registers[target, k] = runs.registers[source, k]
+    for k in range(runs.cells.shape[1]):
+        runs.cells[target, k] = runs.cells[source, k]
+
+
+@compiled
+def _mark(buffer: Buffer, node: int, keep: Any) -> None:  # pragma: no cover - compiled
+    """Keep the events of a run; what is marked already is marked to its start."""
+    while node >= 0 and not buffer.marked[node]:
+        buffer.marked[node] = True
+        keep[buffer.event[node]] = -1
+        node = buffer.before[node]
+
+
+@compiled
+def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Add the run in the frame, if it is a match and decided now; one that is decided later is kept in mind."""
+    search, counts, buffer, frame = task.search, task.counts, memory.buffer, task.frame
+    head, started = memory.runs.head[run], memory.runs.started[run]
+    if search.tables.is_trailing:
+        at = max(at, started + search.rules.within)
+    at = min(at, end)
+    if at < task.horizon.old or not completes(search, buffer, frame, memory.runs.filled[run], head):
+        return memory
+    if at >= task.horizon.new:
+        counts[DUE], counts[OLDEST] = min(counts[DUE], at), min(counts[OLDEST], started)
+        _mark(buffer, head, task.keep)
+        return memory
+    if not is_absent(search, frame, task.absents, started, search.events.ts[buffer.event[head]]):
+        return memory
+    number, node = 0, head
+    while node >= 0:
+        number += 1
+        node = buffer.before[node]
+    found = _with_room_for_match(memory.found, counts, number)
+    counts[MATCH_NODES] += number
+    place, node = counts[MATCH_NODES], head
+    while node >= 0:
+        place -= 1
+        found.place[place], found.event[place] = buffer.place[node], buffer.event[node]
+        node = buffer.before[node]
+    found.decided[counts[MATCHES]] = at
+    counts[MATCHES] += 1
+    found.starts[counts[MATCHES]] = counts[MATCH_NODES]
+    return Memory(memory.runs, buffer, found)
+
+
+@compiled
+def _report_stored(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Report a run that was only waiting to grow longer."""
+    load(memory.runs, run, task.frame)
+    return _report(task, memory, run, at, end)
+
+
+@compiled
+def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Store what became of a run, which is in the frame, and report it if all its places are filled."""
+    counts, frame, now = task.counts, task.frame, task.search.events.ts[event]
+    memory = _with_room(memory, counts)
+    runs, buffer = memory.runs, memory.buffer
+    node, new = counts[NODES], counts[RUNS]
+    buffer.event[node], buffer.place[node], buffer.before[node], buffer.marked[node] = event, place, runs.head[run], False
+    counts[NODES] += 1
+    runs.head[new], runs.filled[new] = node, runs.filled[run] | (1 << place)
+    runs.started[new] = now if runs.filled[run] == 0 else runs.started[run]
+    for k in range(len(frame.registers)):
+        runs.registers[new, k] = frame.registers[k]
+    for k in range(len(frame.cells)):
+        runs.cells[new, k] = frame.cells[k]
+    is_full = runs.filled[new] == (1 << len(task.search.tables.atoms)) - 1
+    if is_full and not task.waits:
+        memory = _report(task, memory, new, now, end)
+    if not is_full or task.is_open:
+        counts[RUNS] += 1
+    return memory
+
+
+@compiled
+def _expire(task: Task, memory: Memory, now: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Remove runs that no event can extend any more, because of the window."""
+    counts, within, runs = task.counts, task.search.rules.within, memory.runs
+    full = (1 << len(task.search.tables.atoms)) - 1
+    target = 1
+    for run in range(1, counts[RUNS]):
+        if now - runs.started[run] <= within:
+            _move(runs, run, target)
+            target += 1
+        elif task.waits and runs.filled[run] == full:
+            memory = _report_stored(task, memory, run, runs.started[run] + within, end)
+    counts[RUNS] = target
+    return memory
+
+
+@compiled
+def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Skip till any: each run stays, and takes each event in each place as a new run.
+
+    Pairs of event and place come in one order, and new runs are offered the later pairs: every combination arises once.
+    """
+    search, counts = task.search, task.counts
+    for event in range(first, stop):
+        for place in range(len(search.tables.atoms)):
+            if not (search.events.classes[event] >> search.tables.atoms[place]) & 1:
+                continue
+            run = 0
+            while run < counts[RUNS] and counts[RUNS] <= search.rules.most_runs:
+                appends = search.tables.is_repeated[place] and (memory.runs.filled[run] >> place) & 1 != 0
+                if extends(search, memory.runs, run, memory.buffer, task.frame, event, place, appends):
+                    memory = _add(task, memory, run, event, place, end)
+                run += 1
+    return memory
+
+
+@compiled
+def _last_place(tables: TermTables, filled: int) -> Any:  # pragma: no cover - compiled
+    place = -1
+    while place + 1 < len(tables.atoms) and (filled >> (place + 1)) & 1:
+        place += 1
+    return place
+
+
+@compiled
+def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, end: int) -> Any:  # pragma: no cover - compiled
+    """Offer simultaneous events to one run of a chain, as more of its last list and as its next place."""
+    search = task.search
+    place, took = _last_place(search.tables, memory.runs.filled[run]), False
+    for event in range(first, stop):
+        for step in range(2):
+            appends, here = step == 0, place + step
+            if here < 0 or here >= len(search.tables.atoms) or (appends and not search.tables.is_repeated[here]):
+                continue
+            if not (search.events.classes[event] >> search.tables.atoms[here]) & 1:
+                continue
+            if extends(search, memory.runs, run, memory.buffer, task.frame, event, here, appends):
+                took = True
+                memory = _add(task, memory, run, event, here, end)
+    return memory, took
+
+
+@compiled
+def _offer_in_turn(task: Task, memory: Memory, first: int, stop: int, end: int) -> Memory:  # pragma: no cover - compiled
+    """Next match and contiguity: a run goes into what it becomes; one that takes nothing stays, or dies of the gap."""
+    counts, before, target = task.counts, task.counts[RUNS], 1
+    full = (1 << len(task.search.tables.atoms)) - 1
+    for run in range(before):
+        memory, took = _offer_to_run(task, memory, run, first, stop, end)
+        if run == 0 or took:
+            continue
+        if task.search.rules.strategy == NEXT:
+            _move(memory.runs, run, target)
+            target += 1
+        elif task.waits and memory.runs.filled[run] == full:
+            memory = _report_stored(task, memory, run, task.search.events.ts[first], end)
+    for run in range(before, counts[RUNS]):
+        _move(memory.runs, run, target)
+        target += 1
+    counts[RUNS] = target
+    return memory
+
+
+@compiled
+def _settle(task: Task, memory: Memory, trace: int) -> Memory:  # pragma: no cover - compiled
+    """After the last event of a trace: report lists that are over, and keep what undecided runs need."""
+    search, counts, keep = task.search, task.counts, task.keep
+    events, rules, end = search.events, search.rules, search.events.ends[trace]
+    full = (1 << len(search.tables.atoms)) - 1
+    for run in range(1, counts[RUNS]):
+        over = min(end, FOREVER - 1)
+        if rules.has_window:
+            over = min(over, memory.runs.started[run] + rules.within)
+        if task.waits and memory.runs.filled[run] == full:
+            memory = _report_stored(task, memory, run, over, end)
+        if over >= task.horizon.new:
+            counts[OLDEST] = min(counts[OLDEST], memory.runs.started[run])
+            if rules.strategy == ANY:
+                _mark(memory.buffer, memory.runs.head[run], keep)
+    if rules.strategy != ANY:
+        # Which events a run took depends on those it was offered: all since the oldest start are needed.
+        for i in range(events.bounds[trace], events.bounds[trace + 1]):
+            if events.ts[i] >= counts[OLDEST]:
+                keep[i] = -1
+    return memory
+
+
+@compiled
+def _new_memory(frame: Frame) -> Memory:  # pragma: no cover - compiled
+    """Room to start with; run 0 is the empty one, and what extends it starts a run."""
+    width, size = len(frame.registers), len(frame.cells)
+    runs = Runs(
+        np.full(64, -1, np.int64),
+        np.zeros(64, np.int64),
+        np.zeros(64, np.int64),
+        np.zeros((64, width), np.int64),
+        np.zeros((64, size), np.int64),
+    )
+    buffer = Buffer(np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.bool_))
+    return Memory(
+        runs, buffer, Found(np.zeros(65, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64))
+    )
+
+
+@entrance
+def follow(search: Search, horizon: Horizon, keep: Any) -> Any:  # pragma: no cover - compiled
+    """All matches of a term that are decided within the horizon.
+
+    Returns
+    -------
+    the matches, how many, per trace when the next pending one will be decided, and the trace with too many runs or -1;
+    `keep` gets the bits of each event's class that a later match may need
+    """
+    events, tables, rules = search.events, search.tables, search.rules
+    is_open = False
+    for k in range(len(tables.sinks)):
+        is_open = is_open or tables.is_repeated[tables.sinks[k]]
+    absents = Absents(np.empty((len(tables.absences), longest_trace(events)), np.int64), np.zeros(len(tables.absences), np.int64))
+    frame, counts = new_frame(rules, tables), np.zeros(6, np.int64)
+    task = Task(search, horizon, absents, frame, counts, keep, is_open, rules.maximal and is_open)
+    memory, due = _new_memory(frame), np.full(len(events.ends), FOREVER, np.int64)
+    for trace in range(len(events.ends)):
+        counts[RUNS], counts[NODES], counts[OLDEST], counts[DUE] = 1, 0, FOREVER, FOREVER
+        list_absent(search, trace, absents, keep)
+        i, stop, end = events.bounds[trace], events.bounds[trace + 1], events.ends[trace]
+        while i < stop:
+            first = i
+            while i < stop and events.rank[i] == events.rank[first]:
+                i += 1
+            if rules.has_window:
+                memory = _expire(task, memory, events.ts[first], end)
+            if rules.strategy == ANY:
+                memory = _offer_to_all(task, memory, first, i, end)
+            else:
+                memory = _offer_in_turn(task, memory, first, i, end)
+            if counts[RUNS] > rules.most_runs:
+                return memory.found, counts[MATCHES], due, trace
+        memory = _settle(task, memory, trace)
+        due[trace] = counts[DUE]
+    return memory.found, counts[MATCHES], due, -1

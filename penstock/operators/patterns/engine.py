@@ -1,0 +1,256 @@
+"""From rows to matches: classes of events, traces, and the search for each term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columnar.codes import Bools, as_integers, group_codes, order_codes, owned, validity
+from penstock.errors import InvalidEventPattern, TooManyRuns
+from penstock.expressions.evaluate import Compiled
+from penstock.expressions.evaluate import compile as compile_expression
+from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.nodes import conjoin
+from penstock.expressions.typing import FLOATS
+from penstock.model.batch import Batch, Int64s, int64s
+from penstock.model.elements import FOREVER
+from penstock.model.event_patterns import Absent, Atom, EventOrder, Strategy
+from penstock.model.schema import Schema
+from penstock.operators.patterns._events import Events, Horizon, Search, hash_matches, rank_events, sort_by_code, split_traces
+from penstock.operators.patterns._machine import Values, new_scratch
+from penstock.operators.patterns._runs import follow
+from penstock.operators.patterns._scan import scan
+from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, rules_of, tables_of
+
+#: Columns stored beside a row's own: its class, its number in the whole stream, and what conditions read.
+CLASS, NUMBER, DERIVED = "_class", "_number", "_derived"
+_TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSet:
+    """Matches over stored rows: match m takes rows `rows[starts[m] : starts[m + 1]]` at the atoms beside them."""
+
+    term: Int64s
+    decided: Int64s
+    starts: Int64s
+    rows: Int64s
+    atoms: Int64s
+    ids: Int64s
+
+    @property
+    def number(self) -> int:
+        return len(self.term)
+
+    def take(self, chosen: Int64s) -> MatchSet:
+        lengths = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        nodes = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        return MatchSet(self.term[chosen], self.decided[chosen], starts, self.rows[nodes], self.atoms[nodes], self.ids[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search found, and for each row given which bits of its class to keep (0: none) and when to look again."""
+
+    matches: MatchSet
+    keep: Int64s
+    due: Int64s
+
+
+class PatternEngine:
+    """An event query compiled for rows of a schema; knows no state, everything it needs is handed in.
+
+    Parameters
+    ----------
+    query
+        What is sought.
+    schema
+        Columns of the events.
+
+    Notes
+    -----
+    Terms without repetition under skip-till-any-match are sought by sequence scan and construction, all others by runs.
+    """
+
+    def __init__(self, query: EventQuery, schema: pa.Schema) -> None:
+        self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
+        for name in (query.type_column, *query.key, *([query.position_column] if query.position_column else [])):
+            self.schema.index(name)
+        self.conditions = Conditions(query, self.schema)
+        self.rules = rules_of(query)
+        self._tables = [tables_of(term, query, self.conditions) for term in query.terms]
+        self._programs, self._scratch = self.conditions.programs, new_scratch()
+        self._local = self._compiled_local()
+        self._derived = [compile_expression(expr, self.schema) for expr in self.conditions.derived]
+        self._check_translated()
+
+    @property
+    def residual(self) -> list[int]:
+        """Conditions (by number) that are tested on complete matches, because compiled loops cannot."""
+        return [number for number, each in enumerate(self.conditions.across) if each.program < 0]
+
+    @property
+    def extra_fields(self) -> list[pa.Field]:
+        """Columns the engine stores beside a row's own."""
+        derived = [pa.field(f"{DERIVED}{number}", each.type) for number, each in enumerate(self._derived)]
+        numbers = [pa.field(NUMBER, pa.int64())] if self.query.strategy is Strategy.STRICT else []
+        return [pa.field(CLASS, pa.int64()), *numbers, *derived]
+
+    def _is_scanned(self, number: int) -> bool:
+        return self.rules.strategy == ANY and not self._tables[number].is_repeated.any()
+
+    def _compiled_local(self) -> list[Compiled | None]:
+        return [compile_expression(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
+
+    def _check_translated(self) -> None:
+        grows = not all(map(self._is_scanned, range(len(self._tables))))
+        for number in self.residual:
+            condition = self.conditions.across[number]
+            if grows or condition.absent >= 0:
+                raise InvalidEventPattern(
+                    f"'{condition.expr}' cannot be tested while a match grows; compare attributes or numbers computed of one event"
+                )
+
+    # -- rows -------------------------------------------------------------------------------------------------------------
+
+    def classify(self, rows: pa.RecordBatch) -> Int64s:
+        """The class of each row: a bit per leaf whose type and own conditions it meets, and `NAMED`, `TERMINAL`."""
+        classes = self._classes_of_types(rows.column(self.query.type_column))
+        for bit, condition in enumerate(self._local):
+            if condition is not None:
+                classes &= ~(np.where(condition.mask(rows), 0, 1).astype(np.int64) << bit)
+        return classes
+
+    def _classes_of_types(self, column: pa.Array) -> Int64s:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        of_type = np.array([self._class_of_type(name) for name in encoded.dictionary.to_pylist()] + [0], np.int64)
+        # A row without type takes the last entry: nothing.
+        indices = pc.fill_null(encoded.indices, len(of_type) - 1).to_numpy(zero_copy_only=False)
+        result: Int64s = of_type[indices]
+        return result
+
+    def _class_of_type(self, name: str) -> int:
+        leaves: list[Atom | Absent] = [*self.query.atoms, *self.query.absences]
+        bits = sum(1 << bit for bit, leaf in enumerate(leaves) if name in leaf.types)
+        return bits | (NAMED if name in self.query.types else 0) | (TERMINAL if name in self.query.terminal else 0)
+
+    def is_relevant(self, classes: Int64s) -> Bools:
+        """Rows the search must see. A row of another type breaks contiguity in its partition, so none is left out then."""
+        if self.query.strategy is Strategy.PARTITION:
+            return np.ones(len(classes), np.bool_)
+        relevant: Bools = (classes if self.query.trace_ttl is not None else classes & ~NAMED) != 0
+        return relevant
+
+    def extra_columns(self, rows: pa.RecordBatch, classes: Int64s) -> list[pa.Array]:
+        """Values of `extra_fields`."""
+        numbers = []
+        if self.query.strategy is Strategy.STRICT:
+            numbers = [pc.fill_null(rows.column(self.query.position_column).cast(pa.int64()), -2)]
+        return [pa.array(classes), *numbers, *(each(rows) for each in self._derived)]
+
+    # -- search -----------------------------------------------------------------------------------------------------------
+
+    def search(self, stored: Batch, codes: Int64s, number: int, horizon: Horizon) -> Outcome:
+        """Matches decided within the horizon among stored rows, which are in order within each code."""
+        order = sort_by_code(codes, number)
+        events, active = self._events(stored, codes, order, horizon)
+        values = self._values(stored.rows, order)
+        keep, due = np.zeros(len(order), np.int64), np.full(len(events.ends), FOREVER, np.int64)
+        found = []
+        for term in range(len(self._tables)):
+            search = Search(events, values, self._tables[term], self.rules, self._programs, self._scratch)
+            matches, when = self._search_term(term, search, horizon, keep, stored, order)
+            due = np.minimum(due, when)
+            found.append(matches)
+        keep, due = self._kept(events, active, keep, due, horizon)
+        rows_keep, rows_due = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+        rows_keep[order], rows_due[order] = keep, due
+        return Outcome(self._united(found, stored), rows_keep, rows_due)
+
+    def _events(self, stored: Batch, codes: Int64s, order: Int64s, horizon: Horizon) -> tuple[Events, Int64s]:
+        ts, sorted_codes = stored.ts[order], codes[order]
+        classes = int64s(stored.column(CLASS))[order]
+        rank = rank_events(sorted_codes, ts, self.query.order is EventOrder.TOTAL)
+        ttl = -1 if self.query.trace_ttl is None else self.query.trace_ttl
+        bounds, ends, active = split_traces(sorted_codes, ts, rank, classes, ttl, horizon.new)
+        numbers = np.zeros(0, np.int64)
+        if self.query.strategy is Strategy.STRICT:
+            numbers = int64s(stored.column(NUMBER))[order]
+        return Events(ts, rank, classes, numbers, bounds, ends), active
+
+    def _values(self, rows: pa.RecordBatch, order: Int64s) -> Values:
+        """What conditions read, as integers and as floats of the same bits; texts are numbered in their order."""
+        ints, nulls = np.zeros((len(self._derived), len(order)), np.int64), np.zeros(len(order), np.int64)
+        columns = [rows.column(f"{DERIVED}{number}") for number in range(len(self._derived))]
+        texts = [number for number, column in enumerate(columns) if column.type in _TEXTS]
+        if texts:
+            numbered = order_codes(pa.concat_arrays([columns[number] for number in texts]))[0]
+        for number, column in enumerate(columns):
+            if number in texts:
+                start = texts.index(number) * rows.num_rows
+                whole = numbered[start : start + rows.num_rows]
+            else:
+                whole = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
+            ints[number] = whole[order]
+            if column.null_count:
+                nulls |= (~validity(column)[order]).astype(np.int64) << number
+        return Values(ints, ints.view(np.float64), nulls)
+
+    def _search_term(
+        self, term: int, search: Search, horizon: Horizon, keep: Int64s, stored: Batch, order: Int64s
+    ) -> tuple[MatchSet, Int64s]:
+        if self._is_scanned(term):
+            found, due = scan(search, horizon, keep)
+            matches, width = found.events.shape
+            starts, places = np.arange(matches + 1) * width, np.tile(np.arange(width), matches)
+            rows, decided = order[found.events.reshape(-1)], found.decided
+        else:
+            runs, matches, due, crowded = follow(search, horizon, keep)
+            if crowded >= 0:
+                self._refuse(stored, order[search.events.bounds[crowded]])
+            starts, decided = runs.starts[: matches + 1], runs.decided[:matches]
+            places, rows = runs.place[: starts[-1]], order[runs.event[: starts[-1]]]
+        atoms = search.tables.atoms[places]
+        none = np.zeros(0, np.int64)
+        return MatchSet(np.full(matches, term), owned(decided), owned(starts), rows, atoms, none), due
+
+    def _refuse(self, stored: Batch, row: int) -> None:
+        key = ", ".join(f"{name} = {stored.column(name)[int(row)].as_py()!r}" for name in self.query.key)
+        raise TooManyRuns(
+            f"more than {self.query.most_runs} partial matches for {key or 'the stream'}; use a smaller WITHIN, a stricter "
+            f"condition, {Strategy.NEXT}, or raise the limit"
+        )
+
+    def _kept(self, events: Events, active: Int64s, keep: Int64s, due: Int64s, horizon: Horizon) -> tuple[Int64s, Int64s]:
+        """Bits to keep of each event, and when its trace must be looked at again."""
+        lengths = np.diff(events.bounds)
+        if self.rules.has_window:
+            keep[events.ts < horizon.new - self.rules.within] = 0
+        if self.query.trace_ttl is not None:
+            # The last event of a trace tells when it falls silent, even if no match needs it.
+            keep[active] |= NAMED
+            due = np.minimum(due, events.ts[active] + self.query.trace_ttl)
+        keep[np.repeat(events.ends < horizon.new, lengths)] = 0
+        return keep, np.repeat(due, lengths)
+
+    def _united(self, found: list[MatchSet], stored: Batch) -> MatchSet:
+        """All matches, in an order that depends on their events alone."""
+        ends = np.cumsum([0, *(len(each.rows) for each in found)])
+        starts = [np.zeros(1, np.int64), *(each.starts[1:] + shift for each, shift in zip(found, ends, strict=False))]
+        rows, atoms = (np.concatenate([getattr(each, name) for each in found]) for name in ("rows", "atoms"))
+        term, decided = (np.concatenate([getattr(each, name) for each in found]) for name in ("term", "decided"))
+        every = np.concatenate(starts)
+        ids = hash_matches(every, atoms + (term.repeat(np.diff(every)) << 8), stored.pos[rows])
+        united = MatchSet(term, decided, every, rows, atoms, ids)
+        return united.take(np.lexsort((ids, decided)))
+
+
+def trace_codes(stored: Batch, key: tuple[str, ...]) -> tuple[Int64s, int]:
+    """A number for each trace key."""
+    codes, _, number = group_codes([stored.column(name) for name in key], stored.num_rows)
+    return codes, number

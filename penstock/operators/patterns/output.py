@@ -1,0 +1,189 @@
+"""Matches as rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columnar.aggregate import aggregate_for
+from penstock.expressions.evaluate import compile as compile_expression
+from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.event_references import At, Reference, references_of
+from penstock.expressions.match_output import (
+    BRANCH,
+    EVENT_NUMBER,
+    MATCH_END,
+    MATCH_ID,
+    MATCH_START,
+    VARIABLE,
+    MatchOutput,
+    RowsPerMatch,
+    measured,
+)
+from penstock.expressions.nodes import Expr, columns_of
+from penstock.model.batch import Batch, Int64s
+from penstock.model.schema import Field, Schema
+from penstock.operators.patterns.conditions import reference_schema
+from penstock.operators.patterns.engine import MatchSet
+
+
+class MatchRows:
+    """Builds output rows from matches over stored rows.
+
+    Parameters
+    ----------
+    query, output
+        What was sought and how it is shown.
+    schema
+        Columns of the events.
+    time_type
+        Type of `match_start` and `match_end`.
+    """
+
+    def __init__(self, query: EventQuery, output: MatchOutput, schema: Schema, time_type: pa.DataType) -> None:
+        self.query, self.output, self.schema = query, output.resolved(query), schema
+        self._time_type = time_type
+        self._shown = schema.select(output.columns or schema.names)
+        self._scope = self._measure_scope()
+        self._measures = [(name, compile_expression(expr, self._scope)) for name, expr in self.output.measures]
+        self.output_schema = self._output_schema()
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns of the events that must be stored, in the order of the schema."""
+        wanted = {name.lower() for name in self.query.key}
+        if self.output.rows is RowsPerMatch.ALL or not self.output.measures:
+            wanted |= {item.name.lower() for item in self._shown}
+        refs = [ref for name in self._scope.names if (ref := measured(name, self.query)) is not None]
+        wanted |= {ref.attribute.lower() for ref in refs}
+        return [name for name in self.schema.names if name.lower() in wanted]
+
+    def attributes_of(self, expr: Expr) -> set[str]:
+        """Columns of events that a condition over complete matches reads."""
+        return {ref.attribute for ref in references_of(expr) if ref.attribute}
+
+    def _measure_scope(self) -> Schema:
+        """Everything measures may read."""
+        names = sorted({name for _, expr in self.output.measures for name in columns_of(expr)})
+        refs = tuple(ref for name in names if (ref := measured(name, self.query)) is not None)
+        keys = tuple(self.schema[name] for name in self.query.key)
+        times = (Field(MATCH_START, self._time_type), Field(MATCH_END, self._time_type))
+        numbers = (Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()))
+        return Schema((*keys, *times, *numbers, *reference_schema(refs, self.schema)), "the match")
+
+    def _output_schema(self) -> pa.Schema:
+        keys = [pa.field(item.name, item.type) for item in self.schema.select(self.query.key)]
+        measures = [pa.field(name, compiled.type) for name, compiled in self._measures]
+        if self.output.rows is RowsPerMatch.ALL:
+            own = [item for item in self._shown.arrow if item.name not in self.query.key]
+            marks = [pa.field(MATCH_ID, pa.int64()), pa.field(VARIABLE, pa.string()), pa.field(EVENT_NUMBER, pa.int64())]
+            return pa.schema([*keys, *marks, *own, *measures])
+        if measures:
+            return pa.schema([*(key for key in keys if key.name not in {item.name for item in measures}), *measures])
+        struct = pa.struct(list(self._shown.arrow))
+        variables = [pa.field(leaf.variable, pa.list_(struct) if leaf.is_repeated else struct) for leaf in self.query.atoms]
+        times = [pa.field(MATCH_START, self._time_type), pa.field(MATCH_END, self._time_type)]
+        return pa.schema([*keys, *times, pa.field(MATCH_ID, pa.int64()), pa.field(BRANCH, pa.int64()), *variables])
+
+    # -- rows -------------------------------------------------------------------------------------------------------------
+
+    def rows(self, matches: MatchSet, stored: Batch) -> Batch:
+        """The output of some matches; its time is when they were decided, its position their number."""
+        columns = self._match_columns(matches, stored)
+        scope = pa.RecordBatch.from_arrays([columns[name] for name in self._scope.names], schema=self._scope.arrow)
+        for name, compiled in self._measures:
+            columns[name] = compiled(scope)
+        if self.output.rows is RowsPerMatch.ALL:
+            return self._event_rows(matches, stored, columns)
+        if not self._measures:
+            columns |= {leaf.variable: self._structs(atom, matches, stored) for atom, leaf in enumerate(self.query.atoms)}
+        rows = pa.RecordBatch.from_arrays([columns[name] for name in self.output_schema.names], schema=self.output_schema)
+        return Batch(rows, matches.decided, matches.ids)
+
+    def truth(self, expr: Expr, matches: MatchSet, stored: Batch) -> Int64s:
+        """Matches for which a condition over their events is true, or does not apply: one of its variables has no event."""
+        refs = references_of(expr)
+        scope = reference_schema(refs, self.schema)
+        columns = [self._referred(ref, matches, stored) for ref in refs]
+        rows = pa.RecordBatch.from_arrays(columns, schema=scope.arrow)
+        kept = compile_expression(expr, scope).mask(rows)
+        for ref in refs:
+            kept |= self._lengths(self._atom(ref), matches) == 0
+        return np.flatnonzero(kept)
+
+    def _match_columns(self, matches: MatchSet, stored: Batch) -> dict[str, pa.Array]:
+        first = matches.rows[matches.starts[:-1]]
+        columns = {name: stored.column(name).take(pa.array(first)) for name in self.query.key}
+        times = stored.ts[matches.rows]
+        whole = matches.starts[:-1]
+        start = np.minimum.reduceat(times, whole) if len(whole) else times
+        end = np.maximum.reduceat(times, whole) if len(whole) else times
+        columns |= {MATCH_START: pa.array(start).cast(self._time_type), MATCH_END: pa.array(end).cast(self._time_type)}
+        columns |= {MATCH_ID: pa.array(matches.ids), BRANCH: pa.array(matches.term)}
+        for name in self._scope.names:
+            if (ref := measured(name, self.query)) is not None:
+                columns[name] = self._referred(ref, matches, stored)
+        return columns
+
+    def _atom(self, ref: Reference) -> int:
+        return next(number for number, leaf in enumerate(self.query.atoms) if leaf.variable == ref.variable)
+
+    def _events_of(self, atom: int, matches: MatchSet) -> tuple[Int64s, Int64s]:
+        """Rows an atom took, match by match, and the match of each."""
+        mine = matches.atoms == atom
+        owners = np.repeat(np.arange(matches.number), np.diff(matches.starts))
+        return matches.rows[mine], owners[mine]
+
+    def _lengths(self, atom: int, matches: MatchSet) -> Int64s:
+        return np.bincount(self._events_of(atom, matches)[1], minlength=matches.number).astype(np.int64)
+
+    def _referred(self, ref: Reference, matches: MatchSet, stored: Batch) -> pa.Array:
+        rows, owners = self._events_of(self._atom(ref), matches)
+        if ref.function:
+            values = stored.column(ref.attribute).take(pa.array(rows)) if ref.attribute else pa.array(rows)
+            aggregate = aggregate_for(ref.function, values.type)
+            return aggregate.read(aggregate.accumulator.partial(values, owners, matches.number))
+        chosen = np.full(matches.number, -1, np.int64)
+        if ref.at is At.FIRST:
+            rows, owners = rows[::-1], owners[::-1]
+        chosen[owners] = rows  # of several the last assignment stays
+        return stored.column(ref.attribute).take(pa.array(chosen, mask=chosen < 0))
+
+    def _structs(self, atom: int, matches: MatchSet, stored: Batch) -> pa.Array:
+        rows, owners = self._events_of(atom, matches)
+        lengths = np.bincount(owners, minlength=matches.number)
+        if self.query.atoms[atom].is_repeated:
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            lists = pa.ListArray.from_arrays(pa.array(offsets), self._struct(rows, stored))
+            return lists.cast(pa.list_(pa.struct(list(self._shown.arrow))))
+        chosen = np.zeros(matches.number, np.int64)
+        chosen[owners] = rows
+        return self._struct(chosen, stored, lengths == 0)
+
+    def _struct(self, rows: Int64s, stored: Batch, missing: object = None) -> pa.Array:
+        fields = [pa.field(item.name, item.type) for item in self._shown]
+        columns = [stored.column(item.name).take(pa.array(rows)) for item in fields]
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=None if missing is None else pa.array(missing))
+
+    def _event_rows(self, matches: MatchSet, stored: Batch, columns: dict[str, pa.Array]) -> Batch:
+        lengths = np.diff(matches.starts)
+        owners = np.repeat(np.arange(matches.number), lengths)
+        # By match, then time: lists of different variables may interleave.
+        order = np.lexsort((stored.pos[matches.rows], stored.ts[matches.rows], owners))
+        number = _numbered(owners, matches.atoms)[order]
+        rows, owners, atoms = matches.rows[order], owners[order], matches.atoms[order]
+        names = pa.array([leaf.variable for leaf in self.query.atoms])
+        shown = {item.name: stored.column(item.name).take(pa.array(rows)) for item in self._shown}
+        of_match = {name: column.take(pa.array(owners)) for name, column in columns.items()}
+        marks = {VARIABLE: names.take(pa.array(atoms)), EVENT_NUMBER: pa.array(number)}
+        values = {**shown, **of_match, **marks}
+        built = pa.RecordBatch.from_arrays([values[name] for name in self.output_schema.names], schema=self.output_schema)
+        return Batch(built, matches.decided[owners], matches.ids[owners] ^ np.arange(len(owners)))
+
+
+def _numbered(owners: Int64s, atoms: Int64s) -> Int64s:
+    """1, 2, ... within each run of equal match and atom."""
+    fresh = np.ones(len(owners), np.bool_)
+    fresh[1:] = (owners[1:] != owners[:-1]) | (atoms[1:] != atoms[:-1])
+    start = np.maximum.accumulate(np.where(fresh, np.arange(len(owners)), 0)) if len(owners) else owners
+    return np.arange(len(owners)) - start + 1
