@@ -76,10 +76,8 @@ def net_of_graph(graph: DirectedGraph, starts: Iterable[Hashable] | None = None,
     place = {key: number for number, key in enumerate(keys)}
     nodes = tuple(_node(key, graph.nodes[key]) for key in keys)
     edges = tuple((place[one], place[other]) for one, other in graph.edges)
-    entered, left = {other for _, other in edges}, {one for one, _ in edges}
-    numbers = range(len(nodes))
-    begins = _chosen(starts, place) or tuple(n for n in numbers if nodes[n].kind == "start" or n not in entered)
-    finishes = _chosen(ends, place) or tuple(n for n in numbers if nodes[n].kind == "end" or n not in left)
+    begins = _chosen(starts, place) or _of_kind(nodes, "start") or _others(len(nodes), {other for _, other in edges})
+    finishes = _chosen(ends, place) or _of_kind(nodes, "end") or _others(len(nodes), {one for one, _ in edges})
     if not begins or not finishes:
         raise InvalidWorkflow("the graph has no start or no end; mark nodes with kind 'start' and 'end', or name them")
     return Net(nodes, edges, begins, finishes)
@@ -106,6 +104,14 @@ def _node(key: Hashable, attributes: Mapping[str, Any]) -> Node:
     if kind not in KINDS:
         raise InvalidWorkflow(f"node '{key}' is of kind '{kind}'; there are {', '.join(KINDS)}")
     return Node(kind, str(attributes.get("label", key)))
+
+
+def _of_kind(nodes: tuple[Node, ...], kind: NodeKind) -> tuple[int, ...]:
+    return tuple(number for number, node in enumerate(nodes) if node.kind == kind)
+
+
+def _others(count: int, numbers: set[int]) -> tuple[int, ...]:
+    return tuple(number for number in range(count) if number not in numbers)
 
 
 def _chosen(keys: Iterable[Hashable] | None, place: Mapping[Hashable, int]) -> tuple[int, ...]:

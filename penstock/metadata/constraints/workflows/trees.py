@@ -81,9 +81,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         if self.least < 0 or (self.most is not None and self.most < max(self.least, 1)):
-            raise InvalidWorkflow(
-                f"a loop runs between {self.least} and {self.most} times; the second must be the larger, and at least 1"
-            )
+            raise InvalidWorkflow(f"a loop cannot run {self.least} to {self.most} times; give 0 or more, and at most 1 or more")
 
     @property
     def is_repeated(self) -> bool:
