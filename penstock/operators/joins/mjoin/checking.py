@@ -11,11 +11,18 @@ from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.mjoin.graph import JoinGraph
 
+#: What is learnt of a row is one word of 64 bits, a bit for each probe.
+MOST_PROBES = 64
 
-def check_columns(graph: JoinGraph, schemas: Sequence[pa.Schema]) -> None:
-    """Every column of a predicate must exist, and columns that must be equal must have one type."""
+
+def check_graph(graph: JoinGraph, schemas: Sequence[pa.Schema]) -> None:
+    """A graph must fit the inputs: every column of a predicate must exist, columns that must be equal must have one type."""
     if len(schemas) != graph.ports:
         raise InvalidPlan(f"the join graph has {graph.ports} inputs, but there are {len(schemas)} schemas")
+    if graph.ports - 1 > MOST_PROBES:
+        raise InvalidPlan(
+            f"the join has {graph.ports} inputs, so a row makes up to {graph.ports - 1} probes; it orders at most {MOST_PROBES}"
+        )
     for members in graph.classes():
         for port, name in members:
             if name not in schemas[port].names:

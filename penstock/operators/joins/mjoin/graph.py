@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +14,8 @@ from penstock.errors import InvalidPlan
 
 #: A column of an input.
 Attribute: TypeAlias = tuple[int, str]
+#: Columns of one input and those of another that must equal them.
+Keys: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 #: How the rows of an input that has one neighbour only are processed: each pair with a row of that neighbour on its own
 #: (exact; star joins), or each row by the paths that begin with it (one decision for all its pairs; trees).
@@ -132,11 +135,15 @@ class JoinGraph:
     ports: int
     edges: tuple[Edge, ...]
     estimates: Mapping[frozenset[int], float] = field(default_factory=dict)
+    _classes: list[list[Attribute]] = field(init=False, repr=False, compare=False)
+    _keys: dict[tuple[int, int], Keys] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         named = {port for edge in self.edges for port in (edge.left, edge.right)}
         if self.ports < 2 or not named <= set(range(self.ports)) or any(edge.left == edge.right for edge in self.edges):
             raise InvalidPlan(f"a join of {self.ports} inputs cannot have predicates between inputs {sorted(named)}")
+        object.__setattr__(self, "_classes", _classes(pair for edge in self.edges for pair in edge.pairs()))
+        object.__setattr__(self, "_keys", _common_keys(self._classes))
         reached = {vertex.port for vertex in self._tree(0)} | {0}
         if len(reached) < self.ports:
             missing = ", ".join(str(port) for port in range(self.ports) if port not in reached)
@@ -155,36 +162,32 @@ class JoinGraph:
 
     def classes(self) -> list[list[Attribute]]:
         """Columns that must all be equal, class by class, in the order they were written."""
-        return _classes(pair for edge in self.edges for pair in edge.pairs())
+        return self._classes
 
-    def common(self, one: int, other: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def common(self, one: int, other: int) -> Keys:
         """Columns in which two inputs must agree, those of the one and those of the other."""
-        left, right = [], []
-        for members in self.classes():
-            mine, theirs = ([name for port, name in members if port == wanted] for wanted in (one, other))
-            if mine and theirs:
-                left.append(mine[0])
-                right.append(theirs[0])
-        return tuple(left), tuple(right)
+        return self._keys.get((one, other), ((), ()))
 
     # -- trees --------------------------------------------------------------------------------------------------------
 
     def _tree(self, root: int) -> list[Vertex]:
         """A greatest spanning tree, parents before children; stops where the graph is not connected."""
         depth, tree = {root: 0}, list[Vertex]()
+        offers: dict[int, tuple[tuple[float, int, int, int], int]] = {}
+        newest = root
         while True:
-            candidates = []
-            for near in depth:
-                for far in range(self.ports):
-                    keys = self.common(near, far)
-                    if far not in depth and keys[0]:
-                        rank = (-self.estimates.get(frozenset({near, far}), 0.0), depth[near], self._written(near, far), far)
-                        candidates.append((rank, near, far, keys))
-            if not candidates:
+            for far in range(self.ports):
+                if far not in depth and self.common(newest, far)[0]:
+                    estimate = self.estimates.get(frozenset({newest, far}), 0.0)
+                    offer = ((-estimate, depth[newest], self._written(newest, far), far), newest)
+                    offers[far] = min(offers.get(far, offer), offer)
+            if not offers:
                 return tree
-            _, near, far, (near_key, far_key) = min(candidates, key=lambda candidate: candidate[0])
-            depth[far] = depth[near] + 1
-            tree.append(Vertex(far, far_key, near, near_key))
+            newest, (_, near) = min(offers.items(), key=lambda item: item[1])
+            del offers[newest]
+            depth[newest] = depth[near] + 1
+            near_key, far_key = self.common(near, newest)
+            tree.append(Vertex(newest, far_key, near, near_key))
 
     def _written(self, one: int, other: int) -> int:
         """Where the first predicate between two inputs stands; behind all others if it follows from others only."""
@@ -216,12 +219,25 @@ class JoinGraph:
             for vertex in tree
             for one, other in zip(vertex.parent_key, vertex.key, strict=True)
         ]
+        members = [(member, member) for group in self._classes for member in group]
+        parts = _classes([*members, *compared])
         found: list[tuple[Attribute, Attribute]] = []
-        for members in self.classes():
-            done = _classes([*compared, *((member, member) for member in members)])
-            parts = [part for part in done if part[0] in members]
-            found += [(parts[0][0], part[0]) for part in parts[1:]]
+        for group in self._classes:
+            first, *others = [part[0] for part in parts if part[0] in group]
+            found += [(first, other) for other in others]
         return tuple(found)
+
+
+def _common_keys(classes: Sequence[Sequence[Attribute]]) -> dict[tuple[int, int], Keys]:
+    """For each two inputs that share a class the columns in which they must agree, class by class."""
+    found: dict[tuple[int, int], Keys] = {}
+    for members in classes:
+        # An input may have several columns in a class; the first stands for all, the others are compared as residuals.
+        columns = dict(reversed(members))
+        for one, other in permutations(columns, 2):
+            left, right = found.get((one, other), ((), ()))
+            found[one, other] = ((*left, columns[one]), (*right, columns[other]))
+    return found
 
 
 def _classes(pairs: Iterable[tuple[Attribute, Attribute]]) -> list[list[Attribute]]:

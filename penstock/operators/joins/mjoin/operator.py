@@ -16,7 +16,7 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
-from penstock.operators.joins.mjoin.checking import check_columns, lengths_of
+from penstock.operators.joins.mjoin.checking import check_graph, lengths_of
 from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
 from penstock.operators.joins.mjoin.orders import GreedyOnWindow, ProbeOrder
 from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
@@ -119,7 +119,7 @@ class MJoin:
             raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
         if chunk_rows < 1:
             raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
-        check_columns(graph, schemas)
+        check_graph(graph, schemas)
         self.lengths = lengths_of(windows, graph.ports)
         self.life = life or Lifespan()
         self.change, self.chunk_rows = change, chunk_rows

@@ -13,16 +13,12 @@ import pyarrow as pa
 
 from penstock.columnar.hashing import mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one
-from penstock.errors import InvalidConfiguration
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
 from penstock.operators.joins.mjoin.graph import Attribute, PipelinePlan, Vertex
 from penstock.operators.joins.mjoin.orders import Floats, ProbeOrder
 from penstock.operators.joins.mjoin.search import Combos, Search, Spans
 from penstock.operators.joins.mjoin.windows import Window
-
-#: A profile row is one word of 64 bits.
-MOST_PROBES = 64
 
 _COUNTS = ("tuples", "survivors", "false_survivors", "profiled", "extra_probes", "reorderings")
 
@@ -73,8 +69,6 @@ class Pipeline:
         checks_times: bool,
     ) -> None:
         probes = len(plan.probes)
-        if probes > MOST_PROBES:
-            raise InvalidConfiguration(f"input {plan.root} has {probes} probes; a join orders at most {MOST_PROBES} per input")
         self.plan, self.policy, self.costs = plan, policy, costs
         self._windows, self._share, self._seed = windows, share, seed
         self._checks_times = checks_times

@@ -38,8 +38,9 @@ GRAPHS = {
     "two columns equal one": JoinGraph(3, (edge(0, 1, "a"), edge(0, 1, "b", "a"), edge(1, 2, "b"))),
 }
 
-lengths = st.sampled_from([Sliding(0), Sliding(1), Sliding(4), Sliding(9), Unbounded()])
-few_keys = st.sampled_from([1, 1, 2, None])
+lengths = st.sampled_from([Sliding(20), Sliding(9), Sliding(15), Unbounded(), Sliding(4), Sliding(1), Sliding(0)])
+#: Mostly one value, so that predicates on several columns hold often.
+few_keys = st.sampled_from([1] * 8 + [2, None])
 
 
 def named(port: int, tape: Tape) -> Tape:
@@ -63,7 +64,7 @@ def policies(start: int) -> Callable[..., Any]:
 def cases(draw: st.DrawFn) -> tuple[JoinGraph, list[Window], list[Tape], dict[str, Any]]:
     graph = draw(st.sampled_from(list(GRAPHS.values())))
     windows = [draw(lengths) for _ in range(graph.ports)]
-    most = 8 if graph.ports < 4 else 5
+    most = 8 if graph.ports < 4 else 6
     more = {
         "orders": policies(draw(st.integers(0, 50))),
         "chunk_rows": draw(st.sampled_from([1, 2, 3, 100])),
@@ -95,6 +96,39 @@ def test_p5_results_come_once_each_whatever_order_rows_and_probes_come_in(
     out = drive(make_join(graph, windows, deltas=False, **more), arrivals)
     assert bag(rows_of(out)) == bag(joined([rows_in(tape) for tape in sides], graph, windows))
     assert broken_promises(out) == []
+
+
+def dense(graph: JoinGraph, seed: int) -> tuple[list[list[Row]], list[Window]]:
+    """Streams with many equal times, and windows of different lengths, so that rows often leave together."""
+    coins = np.random.default_rng(seed)
+    per_stream = 14 if graph.ports < 4 else 9
+    streams = []
+    for port in range(graph.ports):
+        keys = [[None, 1, 1, 1, 1, 2][number] for number in coins.integers(0, 6, 3 * per_stream)]
+        times = np.sort(coins.integers(0, 8, per_stream)).tolist()
+        columns = zip(keys[::3], keys[1::3], keys[2::3], strict=True)
+        values = [{f"{port}.{name}": value for name, value in zip("abc", row, strict=True)} for row in columns]
+        streams.append([Row(ts, at, {**row, f"{port}.v": at}) for at, (ts, row) in enumerate(zip(times, values, strict=True))])
+    return streams, [Sliding(int(length)) for length in coins.integers(1, 6, graph.ports)]
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 5, 1000])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_p5_holds_on_dense_streams_with_equal_times_and_simultaneous_expiry(name: str, chunk_rows: int) -> None:
+    graph = GRAPHS[name]
+    streams, windows = dense(graph, seed=chunk_rows)
+    schemas = [schema_of(port) for port in range(graph.ports)]
+    half = [(port, row) for port, rows in enumerate(streams) for row in rows if row.ts < 4]
+    beats = [(port, Heartbeat(4)) for port in range(graph.ports)]
+    rest = [(port, row) for port, rows in enumerate(streams) for row in rows if row.ts >= 4]
+    ends = [(port, Heartbeat(FOREVER)) for port in range(graph.ports)]
+    arrivals = split([*half, *beats, *rest, *ends], schemas)
+    join = make_join(graph, windows, True, orders=policies(chunk_rows), chunk_rows=chunk_rows, share=0.5)
+    expected = deltas(streams, graph, windows)
+    assert expected
+    assert bag(deltas_of(drive(join, arrivals))) == bag(expected)
+    plain = make_join(graph, windows, False, orders=policies(chunk_rows), chunk_rows=chunk_rows, share=0.5)
+    assert bag(rows_of(drive(plain, arrivals))) == bag((values, ts) for change, values, ts in expected if change > 0)
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,0 +1,327 @@
+"""Worked examples of the multiway join: J1 to J3 and every edge case of the specification's table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from mjoin_oracle import CHANGE, deltas_of, edge, make_join, schema_of
+
+from penstock.errors import InvalidConfiguration, InvalidPlan, InvalidWindow, UnknownColumn
+from penstock.model.batch import Batch
+from penstock.model.elements import FOREVER, Control, End, Heartbeat, Herald, Quarantined, Request
+from penstock.model.patterns import constant
+from penstock.model.punctuation import Punctuation
+from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
+from penstock.operators.joins.mjoin.checking import MOST_PROBES
+from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.mjoin.operator import PROBE_ORDER, MJoin
+from penstock.operators.joins.mjoin.orders import FixedOrder, GreedyOnWindow
+from penstock.testing.streams import rows_of
+
+
+def fixed(orders: Mapping[int, Sequence[int]]) -> Any:
+    """Orders given as inputs; pipelines that are not named keep the order of inputs."""
+
+    def policy(plan: PipelinePlan) -> FixedOrder:
+        ports = [vertex.port for vertex in plan.probes]
+        return FixedOrder([ports.index(port) for port in orders.get(plan.root, ports)])
+
+    return policy
+
+
+def batch(schema: pa.Schema, rows: Sequence[tuple[Any, ...]], ts: Sequence[int]) -> Batch:
+    columns = [pa.array(list(column), item.type) for column, item in zip(zip(*rows, strict=True), schema, strict=True)]
+    times = np.array(ts, np.int64)
+    return Batch(pa.RecordBatch.from_arrays(columns, schema=schema), times, times * 8)
+
+
+# -- J1 ---------------------------------------------------------------------------------------------------------------
+
+PACKETS = [
+    (1, 1, "a", 100), (2, 3, "a", 100), (3, 1, "b", 50), (4, 2, "a", 100), (5, 4, "a", 100), (6, 3, "b", 50), (7, 3, "c", 70),
+    (8, 4, "c", 70), (9, 1, "c", 70), (10, 2, "c", 70), (12, 4, "b", 50), (13, 2, "b", 50), (16, 1, "d", 30),
+]  # fmt: skip
+
+
+def routers(orders: Mapping[int, Sequence[int]]) -> MJoin:
+    """Streams are counted from 1 in the example and from 0 here; a window (now-10, now] is nine units long, both ends included."""
+    schemas = [pa.schema({f"{port}.pid": pa.string(), f"{port}.size": pa.int64()}) for port in range(4)]
+    output = pa.schema([*(item for schema in schemas for item in schema), pa.field(CHANGE, pa.int8())])
+    graph = JoinGraph.natural([[f"{port}.pid"] for port in range(4)])
+    counted = {port - 1: [other - 1 for other in order] for port, order in orders.items()}
+    return MJoin(schemas, graph, [Sliding(9)] * 4, output, fixed(counted), CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("orders", "probes"),
+    [
+        ({1: (3, 4, 2), 2: (1, 3, 4), 3: (1, 2, 4), 4: (1, 2, 3)}, [14, 10, 10, 11]),
+        ({1: (2, 4, 3), 2: (4, 3, 1), 3: (4, 2, 1), 4: (2, 3, 1)}, [11, 11, 12, 10]),
+    ],
+)
+@pytest.mark.parametrize("advances", [range(1, 31), (30,)])
+def test_j1_traffic_common_to_four_routers(orders: Any, probes: list[int], advances: Sequence[int]) -> None:
+    join, found = routers(orders), []
+    for now in advances:
+        for ts, stream, pid, size in PACKETS:
+            if ts < now and (ts >= now - 1 or len(advances) == 1):
+                schema = pa.schema({f"{stream - 1}.pid": pa.string(), f"{stream - 1}.size": pa.int64()})
+                join.on_batch(stream - 1, batch(schema, [(pid, size)], [ts]))
+        for port in range(4):
+            found += deltas_of(join.on_metadata(port, Heartbeat(now)))
+    total, changes = 0, []
+    for change, values, ts in found:
+        total += change * values[1]
+        changes.append((ts, change, values[0], total))
+    assert changes == [(5, 1, "a", 100), (10, 1, "c", 170), (11, -1, "a", 70), (17, -1, "c", 0)]
+    assert [join.counters()[f"probes_{port}"] for port in range(4)] == probes
+    assert join.counters()["probes"] == sum(probes)
+
+
+# -- J2 ---------------------------------------------------------------------------------------------------------------
+
+ROOTS = ["a1 b1 c1", "a2 b2 c1", "a3 b1 c1", "a1 b3 c3", "a2 b3 c2", "a1 b2 c2"]
+LEAVES = [[("a1", 1), ("a1", 2), ("a2", 3)], [("b1", 10), ("b3", 11)], [("c1", 7), ("c1", 8), ("c2", 9)]]
+DROP_PROBES = {(1, 2, 3): 14, (1, 3, 2): 15, (2, 1, 3): 13, (2, 3, 1): 13, (3, 1, 2): 15, (3, 2, 1): 14}
+
+
+def star_of_letters(**more: Any) -> tuple[MJoin, list[pa.Schema]]:
+    schemas = [pa.schema({name: pa.string() for name in ("A", "B", "C")})]
+    schemas += [pa.schema({f"{name}{port}": pa.string(), f"x{port}": pa.int64()}) for port, name in ((1, "A"), (2, "B"), (3, "C"))]
+    edges = tuple(Edge(0, (name,), port, (f"{name}{port}",)) for port, name in ((1, "A"), (2, "B"), (3, "C")))
+    output = pa.schema([item for schema in schemas for item in schema])
+    return MJoin(schemas, JoinGraph(4, edges), [Unbounded()] * 4, output, **more), schemas
+
+
+@pytest.mark.parametrize("order", list(permutations((1, 2, 3))))
+def test_j2_a_star_join_makes_the_probes_of_its_order_and_the_same_five_rows(order: tuple[int, ...]) -> None:
+    join, schemas = star_of_letters(orders=fixed({0: order}))
+    for port, rows in enumerate(LEAVES, start=1):
+        join.on_batch(port, batch(schemas[port], rows, [1] * len(rows)))
+    out = join.on_batch(0, batch(schemas[0], [tuple(row.split()) for row in ROOTS], range(2, 8)))
+    found = sorted((*values[:3], *values[4::2]) for values, _ in rows_of(out))
+    first = [("a1", "b1", "c1", x, 10, z) for x in (1, 2) for z in (7, 8)]
+    assert found == [*first, ("a2", "b3", "c2", 3, 11, 9)]
+    assert join.counters()["probes_0"] == DROP_PROBES[order]
+    assert join.counters()["false_survivors"] == 0
+
+
+def test_j2_the_sampled_rows_have_the_drop_bits_of_the_example() -> None:
+    class Remembering(FixedOrder):
+        def wanted(self, position: int) -> int:
+            return 0b111
+
+        def observe(self, bits: Any, known: Any, costs: Any) -> None:
+            seen.extend(zip(bits.tolist(), known.tolist(), strict=True))
+
+    seen: list[tuple[int, int]] = []
+    join, schemas = star_of_letters(orders=lambda plan: Remembering(range(len(plan.probes))), share=1.0)
+    for port, rows in enumerate(LEAVES, start=1):
+        join.on_batch(port, batch(schemas[port], rows, [1] * len(rows)))
+    seen.clear()
+    join.on_batch(0, batch(schemas[0], [tuple(row.split()) for row in ROOTS], range(2, 8)))
+    # Written S1, S2, S3 in the example, 000 not being sampled: 010, 100, 001, 010.
+    assert seen == [(0b010, 0b111), (0b001, 0b111), (0b100, 0b111), (0b010, 0b111)]
+
+
+# -- J3 ---------------------------------------------------------------------------------------------------------------
+
+
+def tree_with_two_leaves(style: Any) -> MJoin:
+    """Inputs 0 and 1 are S0 and S2, inputs 2 and 3 are S3 and S4; S2 has two rows p and q."""
+    graph = JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "b", "a"), edge(1, 3, "c", "a")))
+    join = make_join(graph, [Unbounded()] * 4, deltas=False, style=style)
+    join.on_batch(1, batch(schema_of(1), [(1, 1, 7, 1), (1, 7, 1, 2)], [1, 1]))
+    join.on_batch(2, batch(schema_of(2), [(1, 0, 0, 3)], [2]))
+    join.on_batch(3, batch(schema_of(3), [(1, 0, 0, 4)], [3]))
+    return join
+
+
+def test_j3_a_row_whose_paths_all_have_witnesses_may_yield_nothing() -> None:
+    join = tree_with_two_leaves("paths")
+    before = join.report()[0].counts["false_survivors"]
+    assert join.on_batch(0, batch(schema_of(0), [(1, 0, 0, 9)], [4])) == []
+    assert join.report()[0].counts["false_survivors"] - before == 1
+
+
+def test_j3_processed_as_a_star_around_its_centre_drops_both_pairs() -> None:
+    """The tree of the example is also a star; pair by pair no false survivor is possible."""
+    join = tree_with_two_leaves("pairs")
+    assert join.on_batch(0, batch(schema_of(0), [(1, 0, 0, 9)], [4])) == []
+    assert join.report()[0].counts == join.report()[0].counts | {"tuples": 2, "survivors": 0, "false_survivors": 0}
+
+
+# -- trees and cycles -------------------------------------------------------------------------------------------------
+
+
+def test_an_order_that_names_a_child_before_its_parent_is_repaired() -> None:
+    """The paper's example: with S3 a child of S2, the order 1,3,2,4,5 is never cheaper than 1,2,3,4,5."""
+    edges = [edge(0, port, "a") for port in (1, 2, 4, 5)] + [edge(2, 3, "b")]
+    distinct = [
+        Edge(item.left, (f"{item.left}.{number}",), item.right, (f"{item.right}.k{number}",)) for number, item in enumerate(edges)
+    ]
+    plan = JoinGraph(6, tuple(distinct)).plan(0)
+    assert [vertex.port for vertex in plan.probes] == [1, 2, 3, 4, 5]
+    assert plan.repaired([0, 2, 1, 3, 4]) == (0, 1, 2, 3, 4)
+    with pytest.raises(InvalidPlan, match="does not name each of its 5 probes once"):
+        plan.repaired([0, 0, 1, 2, 3])
+
+
+def test_equality_is_transitive_so_every_input_of_a_natural_join_probes_all_others_directly() -> None:
+    chain = JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "a"), edge(2, 3, "a")))
+    for root in range(4):
+        plan = chain.plan(root)
+        assert {vertex.parent for vertex in plan.probes} == {root}
+        assert (plan.lead, plan.residuals) == ((), ())
+
+
+def test_a_cyclic_graph_is_probed_along_the_edges_that_drop_most_and_the_rest_is_compared() -> None:
+    edges = (edge(0, 1, "a"), edge(1, 2, "b"), edge(0, 2, "c"))
+    plain = JoinGraph(3, edges).plan(0)
+    assert {(vertex.parent, vertex.port) for vertex in plain.probes} == {(0, 1), (0, 2)}
+    assert plain.residuals == (((1, "1.b"), (2, "2.b")),)
+    weighed = JoinGraph(3, edges, {frozenset({1, 2}): 0.9, frozenset({0, 1}): 0.5}).plan(0, "paths")
+    assert {(vertex.parent, vertex.port) for vertex in weighed.probes} == {(0, 1), (1, 2)}
+    assert weighed.residuals == (((0, "0.c"), (2, "2.c")),)
+
+
+def test_greedy_places_a_strong_probe_with_its_weak_parent() -> None:
+    """Probe 1 is below probe 0; it drops everything, so the path to it pays although its parent alone drops nothing."""
+    policy = GreedyOnWindow(((), (0,), ()), min_fill=4)
+    bits = np.array([0b010, 0b010, 0b010, 0b110], np.uint64)
+    policy.observe(bits, np.full(4, 0b111, np.uint64), np.ones(3))
+    assert policy.order() == (0, 1, 2)
+    policy.observe(np.full(1000, 0b100, np.uint64), np.full(1000, 0b111, np.uint64), np.ones(3))
+    assert policy.order() == (2, 0, 1)
+
+
+# -- edge cases -------------------------------------------------------------------------------------------------------
+
+
+def test_a_disconnected_graph_is_refused() -> None:
+    with pytest.raises(InvalidPlan, match="no join predicate connects input 2, 3 with input 0"):
+        JoinGraph(4, (edge(0, 1, "a"), edge(2, 3, "a")))
+
+
+def test_graphs_columns_types_windows_and_parameters_that_make_no_sense_are_refused() -> None:
+    graph = JoinGraph(2, (edge(0, 1, "a"),))
+    schemas, output = [schema_of(0), schema_of(1)], pa.schema([*schema_of(0), *schema_of(1)])
+    windows = [Sliding(1), Sliding(1)]
+    with pytest.raises(InvalidPlan, match="between inputs"):
+        JoinGraph(2, (edge(0, 2, "a"),))
+    with pytest.raises(InvalidPlan, match="between inputs"):
+        JoinGraph(2, (edge(0, 1, "a"), edge(1, 1, "a", "b")))
+    with pytest.raises(UnknownColumn, match=r"no column '1.z'"):
+        MJoin(schemas, JoinGraph(2, (edge(0, 1, "a", "z"),)), windows, output)
+    with pytest.raises(InvalidPlan, match="int64, string"):
+        MJoin([schema_of(0), schema_of(1, pa.string())], graph, windows, output)
+    with pytest.raises(InvalidPlan, match="3 schemas"):
+        MJoin([*schemas, schema_of(2)], graph, windows, output)
+    with pytest.raises(InvalidPlan, match="1 windows"):
+        MJoin(schemas, graph, windows[:1], output)
+    with pytest.raises(InvalidWindow, match="is numbered"):
+        MJoin(schemas, graph, [Sliding(1), Framed(4, 4, 4)], output)
+    with pytest.raises(InvalidConfiguration, match=r"share is 1.5"):
+        MJoin(schemas, graph, windows, output, share=1.5)
+    with pytest.raises(InvalidConfiguration, match="chunk_rows is 0"):
+        MJoin(schemas, graph, windows, output, chunk_rows=0)
+    with pytest.raises(InvalidConfiguration, match="alpha is 0"):
+        GreedyOnWindow(((),), alpha=0)
+    with pytest.raises(InvalidConfiguration, match="min_fill is 9"):
+        GreedyOnWindow(((),), window_rows=5, min_fill=9)
+
+
+def test_more_probes_than_a_profile_row_has_bits_are_refused() -> None:
+    ports = MOST_PROBES + 2
+    schemas = [pa.schema({f"{port}.k": pa.int64()}) for port in range(ports)]
+    graph = JoinGraph.natural([[f"{port}.k"] for port in range(ports)])
+    with pytest.raises(InvalidPlan, match="up to 65 probes; it orders at most 64"):
+        MJoin(schemas, graph, [Sliding(1)] * ports, pa.schema([item for schema in schemas for item in schema]))
+
+
+def pair(deltas: bool, **more: Any) -> MJoin:
+    return make_join(JoinGraph(3, (edge(0, 1, "a"), edge(0, 2, "b"))), [Sliding(5)] * 3, deltas, **more)
+
+
+def test_a_row_without_key_is_dropped_by_its_first_probe_and_is_stored_until_it_expires() -> None:
+    join = pair(deltas=False)
+    assert join.on_batch(0, batch(schema_of(0), [(None, 1, 0, 0)], [1])) == []
+    counters = join.counters()
+    assert (counters["probes_0"], counters["drops"], counters["null_keys"], counters["state_rows"]) == (1, 1, 1, 1)
+    for port in (1, 2):
+        join.on_metadata(port, Heartbeat(7))
+    assert (join.counters()["state_rows"], join.counters()["expired"]) == (0, 1)
+
+
+def test_equal_rows_are_a_multiset_in_results_and_do_not_change_the_probes() -> None:
+    join = pair(deltas=False)
+    join.on_batch(1, batch(schema_of(1), [(1, 0, 0, 5)] * 3, [1, 1, 1]))
+    join.on_batch(2, batch(schema_of(2), [(0, 1, 0, 6)] * 2, [1, 1]))
+    out = join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 7)] * 2, [2, 2]))
+    assert len(rows_of(out)) == 2 * 3 * 2
+    assert len(set(rows_of(out))) == 1
+    assert join.counters()["probes_0"] == 2 * 2
+
+
+@pytest.mark.parametrize("deltas", [False, True])
+def test_a_row_older_than_its_window_is_neither_inserted_nor_probed_but_refused_as_late(deltas: bool) -> None:
+    join = pair(deltas)
+    for port in range(3):
+        join.on_metadata(port, Heartbeat(20))
+    before = join.counters()
+    out = join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0), (2, 2, 0, 0)], [14, 3]))
+    assert [(item.reason, item.batch.num_rows) for item in out if isinstance(item, Quarantined)] == [("late", 2)]
+    assert join.counters() == {**before, "late": 2}
+
+
+def test_a_late_row_that_is_still_in_its_window_joins_at_the_moment_it_comes() -> None:
+    join = pair(deltas=True)
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [18]))
+    join.on_batch(1, batch(schema_of(1), [(1, 0, 0, 1)], [19]))
+    for port in range(3):
+        join.on_metadata(port, Heartbeat(20))
+    out = join.on_batch(2, batch(schema_of(2), [(0, 1, 0, 2), (0, 1, 0, 3)], [16, 14]))
+    assert [(change, ts) for change, _, ts in deltas_of(out)] == [(1, 20)]
+    rest = [delta for port in range(3) for delta in deltas_of(join.on_metadata(port, Heartbeat(FOREVER)))]
+    assert [(change, ts) for change, _, ts in rest] == [(-1, 22)]
+
+
+def test_members_that_leave_together_take_their_combination_back_once() -> None:
+    join = pair(deltas=True)
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [3]))
+    join.on_batch(1, batch(schema_of(1), [(1, 0, 0, 0)], [3]))
+    join.on_batch(2, batch(schema_of(2), [(0, 1, 0, 0)], [3]))
+    out = [item for port in range(3) for item in deltas_of(join.on_metadata(port, Heartbeat(FOREVER)))]
+    assert [(change, ts) for change, _, ts in out] == [(1, 3), (-1, 9)]
+
+
+def test_rows_outside_the_life_of_the_query_are_left_out() -> None:
+    join = pair(deltas=False, life=Lifespan(5, 10))
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)] * 3, [4, 5, 10]))
+    assert (join.counters()["outside_life"], join.counters()["state_rows"]) == (2, 1)
+
+
+def test_a_control_sets_the_order_of_one_pipeline_and_gives_it_back_to_the_policy() -> None:
+    join = make_join(JoinGraph.natural([["0.a"], ["1.a"], ["2.a"]]), [Sliding(5)] * 3, deltas=False)
+    join.on_control(Control(1, PROBE_ORDER, {"port": 0, "order": [2, 1]}))
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [1]))
+    report = join.report()[0]
+    assert (report.order, report.evaluations, report.drops) == ((2, 1), {1: (0, 0), 2: (1, 0)}, {1: (0, 0), 2: (1, 0)})
+    join.on_control(Control(2, PROBE_ORDER, {"port": 0, "order": None}))
+    join.on_control(Control(3, "anything else"))
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [2]))
+    assert join.report()[0].order == (1, 2)
+    assert join.counters()["reorderings"] == 2
+
+
+def test_punctuations_and_ends_are_heard_and_other_marks_pass() -> None:
+    join = pair(deltas=False)
+    mark = Punctuation.of(("0.a", "0.b"), 0, 0, **{"0.a": constant(1)})
+    herald, request = Herald(mark), Request("anything")
+    assert [*join.on_metadata(0, mark), *join.on_metadata(0, End())] == []
+    assert [*join.on_metadata(0, herald), *join.on_metadata(0, request)] == [herald, request]
