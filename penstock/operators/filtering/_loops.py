@@ -33,6 +33,22 @@ def rejecting_position(word: Any, order: Any) -> int:  # pragma: no cover - comp
     return position
 
 
+@compiled
+def _mixed(x: Any) -> Any:  # pragma: no cover - compiled
+    z = x + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def toss(seed: Any, places: Any, lane: Any, limit: Any, out: Any) -> None:  # pragma: no cover - compiled
+    """Whether the 53 random bits of each place are less than `limit`."""
+    began = _mixed(seed)
+    for k in range(len(places)):
+        out[k] = _mixed(_mixed(began + places[k]) + lane) >> np.uint64(11) < limit
+
+
 # -- matrix view ------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.operators.filtering._loops import toss
+
 UInt64s = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -61,7 +63,10 @@ def are_profiled(seed: int, positions: npt.NDArray[np.int64], probability: float
         return np.zeros(len(positions), np.bool_)
     if probability >= 1.0:
         return np.ones(len(positions), np.bool_)
-    return uniform(seed, positions, PROFILING + partition) < probability
+    found = np.empty(len(positions), np.bool_)
+    limit = np.uint64(np.ceil(probability * 2.0**53))
+    toss(np.uint64(seed & _MASK), np.ascontiguousarray(positions).view(np.uint64), np.uint64(PROFILING + partition), limit, found)
+    return found
 
 
 def permutation(seed: int, number: int, length: int) -> tuple[int, ...]:

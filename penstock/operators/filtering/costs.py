@@ -63,7 +63,7 @@ class CostModel:
     [3.0, 3.0]
     """
 
-    def __init__(self, declared: Sequence[float | None], chunk_rows: int = 8192, trimmed: float = 0.0) -> None:
+    def __init__(self, declared: Sequence[float | None], chunk_rows: int = 32_768, trimmed: float = 0.0) -> None:
         self.declared = tuple(declared)
         self.chunk_rows = chunk_rows
         self.trimmed = trimmed
