@@ -64,7 +64,7 @@ class ConstraintSet:
         for constraint in self.constraints:
             for name in constraint.event_types:
                 if name not in known:
-                    raise UnknownEventType(str(constraint), "event type", name, self.event_types)
+                    raise UnknownEventType("the process", "event type", name, self.event_types, str(constraint))
 
     def orders(self) -> tuple[Order, ...]:
         """The order constraints, sugar expanded; each pair once."""
