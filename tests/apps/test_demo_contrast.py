@@ -19,7 +19,7 @@ from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.attended import Outcome
 from penstock.runners.spark.contrast import Contrast, JoinState, Meter, Metered
 from penstock.runners.spark.journal import Journal, Moment, Summary
-from penstock.runners.spark.live import Display, LiveTable, PlainLines
+from penstock.runners.spark.live import Display, Ending, LiveTable, PlainLines
 from penstock.runners.spark.reports import BatchReport
 
 SECONDS_PER_BATCH, BATCHES = 10, 4
@@ -79,7 +79,7 @@ def test_when_the_streams_have_ended_the_meter_remembers_the_most(run: tuple[lis
     meter = Meter(*twins())
     meter.hear(run[0])
     assert meter.now.full.state_rows == meter.now.lean.state_rows == 0
-    assert meter.most.full.state_rows > 100 * meter.most.lean.state_rows > 0
+    assert meter.most.full.state_rows == meter.most.rows > 100 * meter.most.lean.state_rows > 0
     assert meter.remark() == meter.most.told("kept at most")
 
 
@@ -106,6 +106,22 @@ def test_the_end_of_the_demo_says_what_punctuations_saved(run: tuple[list[Moment
     found = json.loads(json.dumps(summary_json(finished, outcome, meter.most)))
     assert found["contrast"]["without"]["state_rows"] > 100 * found["contrast"]["with"]["state_rows"]
     assert (found["application"], found["quarantine"]) == ("auction", "quarantine")
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(run: tuple[list[Moment], Summary]) -> None:
+    moments, summary = run
+    out = io.StringIO()
+    console = Console(file=out, width=80, height=60, force_terminal=True)
+    Ending(summary, "ended").print_to(console)
+    table = LiveTable(console, "demo")
+    table.show(moments[:BATCHES], 8, no_samples)
+    table.close()
+    assert summary.readers[1].read > 10_000
+    for reader in summary.readers:
+        assert f"{reader.read:,}" in out.getvalue()
+        assert reader.stream in out.getvalue()
+    for operator in moments[BATCHES - 1].operators:
+        assert f"{operator.purged:,}" in out.getvalue()
 
 
 def test_an_example_without_twins_ends_as_before(run: tuple[list[Moment], Summary]) -> None:

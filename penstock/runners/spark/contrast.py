@@ -87,7 +87,9 @@ class Meter:
             lean, full = (JoinState.at(moment, state.query) for state in (self.now.lean, self.now.full))
             rows = next((query.rows_in for query in moment.queries if query.query == full.query), 0)
             self.now = Contrast(lean, full, rows)
-            self.most = Contrast(self.most.lean.most(lean), self.most.full.most(full), rows)
+            # Rows of the batch that ends the streams are joined and forgotten at once: no state tells of them.
+            seen = rows if full.state_rows else self.most.rows
+            self.most = Contrast(self.most.lean.most(lean), self.most.full.most(full), seen)
 
     def remark(self) -> str:
         """How it is now, or was: when the streams have ended nothing is kept any more."""

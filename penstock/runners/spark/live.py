@@ -158,7 +158,7 @@ def _operators(moment: Moment) -> Table:
         counts = [operator.expired, operator.purged, operator.queue_rows]
         table.add_row(
             operator.operator, f"{operator.state_rows:,}", bytes_text(operator.state_bytes),
-            *[f"{count:,}" for count in counts], few(operator.queries),
+            *[f"{count:,}" for count in counts], _cut(few(operator.queries)),
         )  # fmt: skip
     return table
 
@@ -167,7 +167,7 @@ def _samples(samples: Mapping[str, Sequence[Row]]) -> Table:
     table = _table("query", last="last answers")
     for query, rows in samples.items():
         for number, row in enumerate(rows):
-            table.add_row(query if not number else "", row_text(row))
+            table.add_row(query if not number else "", _cut(row_text(row)))
     return table
 
 
@@ -177,8 +177,14 @@ def _table(first: str, *numbers: str, last: str = "") -> Table:
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     if last:
-        table.add_column(last, no_wrap=True, overflow="ellipsis")
+        # The only column that may be narrowed, or numbers would be cut too.
+        table.add_column(last)
     return table
+
+
+def _cut(text: str) -> Text:
+    """A text that is cut rather than wrapped where there is no room for it."""
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def row_text(row: Row) -> str:
@@ -259,7 +265,7 @@ class Ending:
         for reader in self.summary.readers:
             mark = "✓" if reader.is_complete else "✗ rows are missing"
             counts = [reader.read, reader.used, reader.filtered, reader.quarantined]
-            table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, few(reader.queries))
+            table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, _cut(few(reader.queries)))
         return table
 
 
