@@ -28,7 +28,18 @@ def _mpwjoin() -> Reproduction:
     return MPWJOIN
 
 
-REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {"pjoin": _pjoin, "pwjoin": _pwjoin, "mpwjoin": _mpwjoin}
+def _agreedy() -> Reproduction:
+    from penstock.experiments.agreedy.reproduction import AGREEDY
+
+    return AGREEDY
+
+
+REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
+    "pjoin": _pjoin,
+    "pwjoin": _pwjoin,
+    "mpwjoin": _mpwjoin,
+    "agreedy": _agreedy,
+}
 
 
 def reproduction_named(name: str) -> Reproduction:

@@ -17,7 +17,10 @@ from penstock.experiments.table import REPRODUCTIONS, reproduction_named
 EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experiment in reproduction_named(name).experiments}
 
 #: Claims about time: they depend on the machine, and one quick timing decides nothing.
-TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d"}
+TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d", "E-AG-4b"}
+
+#: Claims of a publication that our set-ups do not confirm; they are shown as they come out.
+NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b"}
 
 
 @cache
@@ -39,7 +42,7 @@ def measured_and_reference(id: str, claim_id: str, name: str) -> tuple[dict[str,
 @pytest.mark.parametrize("id", EXPERIMENTS)
 def test_claims_that_counters_decide_hold(id: str) -> None:
     claims = quick(id).claims
-    assert {claim.id for claim in claims if not claim.held} <= TIMED
+    assert {claim.id for claim in claims if not claim.held} <= TIMED | NOT_CONFIRMED
     assert all(claim.text and claim.expected and claim.measured for claim in claims)
 
 
@@ -61,7 +64,7 @@ def test_figures_have_labelled_axes_and_data(id: str) -> None:
             assert np.isfinite(np.asarray(series.y, np.float64)).all()
 
 
-@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3)])
+@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 13)])
 def test_every_experiment_is_there_with_its_claims(name: str, count: int) -> None:
     ids = [experiment.id for experiment in reproduction_named(name).experiments]
     assert len(ids) == len(set(ids)) == count

@@ -55,8 +55,12 @@ class AGreedy(WholeRows):
         then = self._now()
         gone = self.window.push(rows)
         then = self._lap("window", then)
-        self.view.count(gone, self._order, -1)
-        self.view.count(rows.bits[-len(self.window) :], self._order, +1)
+        fresh = rows.bits[-len(self.window) :]
+        if len(gone) + len(fresh) > len(self.window):
+            self._recount()  # less work than counting rows out and in
+        else:
+            self.view.count(gone, self._order, -1)
+            self.view.count(fresh, self._order, +1)
         then = self._lap("view", then)
         found = self._repair(costs) if len(self.window) >= self._least_rows else None
         self._lap("violations", then)
