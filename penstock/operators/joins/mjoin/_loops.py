@@ -1,7 +1,8 @@
 """Compiled loops of the multiway join: a hash table whose entries lead to chains of rows, newest first.
 
 An entry of the table holds a key's hash, the newest row with it and that row's time: a probe that only asks whether a partner
-exists reads one entry in most cases. From each row a link leads to the next older one with the same hash.
+exists reads one entry in most cases. From each row a link leads to the next older one with the same hash. An entry counts only
+if it bears the present stamp, so that a table is emptied by changing the stamp.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from numba import njit
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 #: Columns of the table.
-HASH, HEAD, NEWEST, WIDTH = 0, 1, 2, 4
-#: No row: the end of a chain, an empty entry, no match.
+HASH, HEAD, NEWEST, STAMP, WIDTH = 0, 1, 2, 3, 4
+#: No row: the end of a chain, no match.
 NONE = -1
 #: Link of a row whose key is NULL: it is in no chain and matches nothing.
 NULL_KEY = -2
+
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
 def compiled(loop: Loop) -> Loop:
@@ -28,17 +31,19 @@ def compiled(loop: Loop) -> Loop:
 
 
 @compiled
-def _entry(table: Any, key: Any) -> Any:  # pragma: no cover - compiled
+def _entry(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compiled
     """Where a hash stands in the table, or the empty entry where it belongs; hashes are well mixed."""
     mask = len(table) - 1
     at = key & mask
-    while table[at, HEAD] != NONE and table[at, HASH] != key:
+    while table[at, STAMP] == stamp and table[at, HASH] != key:
         at = (at + 1) & mask
     return at
 
 
 @compiled
-def insert_rows(table: Any, links: Any, ts: Any, hashes: Any, start: int, stop: int) -> int:  # pragma: no cover - compiled
+def insert_rows(
+    table: Any, stamp: int, links: Any, ts: Any, hashes: Any, start: int, stop: int
+) -> int:  # pragma: no cover - compiled
     """Put rows into their chains and return how many entries are new; the table must have room for them.
 
     Rows come nearly in the order of time, so the place in a chain is near its head. Of equally old rows the later one is first.
@@ -47,13 +52,14 @@ def insert_rows(table: Any, links: Any, ts: Any, hashes: Any, start: int, stop: 
     for row in range(start, stop):
         if links[row] == NULL_KEY:
             continue
-        at = _entry(table, hashes[row])
-        head = table[at, HEAD]
-        if head == NONE or ts[row] >= table[at, NEWEST]:
-            new += head == NONE
-            links[row] = head
-            table[at, HASH], table[at, HEAD], table[at, NEWEST] = hashes[row], row, ts[row]
+        at = _entry(table, stamp, hashes[row])
+        is_new = table[at, STAMP] != stamp
+        if is_new or ts[row] >= table[at, NEWEST]:
+            new += is_new
+            links[row] = NONE if is_new else table[at, HEAD]
+            table[at, HASH], table[at, HEAD], table[at, NEWEST], table[at, STAMP] = hashes[row], row, ts[row], stamp
             continue
+        head = table[at, HEAD]
         while links[head] != NONE and ts[links[head]] > ts[row]:
             head = links[head]
         links[row] = links[head]
@@ -62,53 +68,68 @@ def insert_rows(table: Any, links: Any, ts: Any, hashes: Any, start: int, stop: 
 
 
 @compiled
-def move_entries(old: Any, table: Any) -> None:  # pragma: no cover - compiled
+def move_entries(old: Any, stamp: int, table: Any) -> None:  # pragma: no cover - compiled
     """Fill a larger table."""
     for i in range(len(old)):
-        if old[i, HEAD] != NONE:
-            at = _entry(table, old[i, HASH])
+        if old[i, STAMP] == stamp:
+            at = _entry(table, stamp, old[i, HASH])
             for column in range(WIDTH):
                 table[at, column] = old[i, column]
 
 
 @compiled
-def first_matches(table: Any, links: Any, ts: Any, hashes: Any, absent: Any, low: Any, high: Any) -> Any:  # pragma: no cover
-    """The newest row with each hash that is not older than `low` nor newer than `high`; none where `absent`."""
-    out = np.empty(len(hashes), np.int64)
-    for i in range(len(hashes)):
+def _later(at: Any, distance: Any) -> Any:  # pragma: no cover - compiled
+    """`at + distance` within 64 bits: windows may be infinite."""
+    if distance >= 0:
+        return _GREATEST if at > _GREATEST - distance else at + distance
+    return _LEAST if at < _LEAST - distance else at + distance
+
+
+@compiled
+def first_matches(
+    table: Any, stamp: int, links: Any, ts: Any, keys: Any, key_links: Any, rows: Any, at: Any, before: int, after: int
+) -> Any:  # pragma: no cover - compiled
+    """For each of some rows of another window the newest partner from `before` before to `after` after a moment, or none.
+
+    `keys` and `key_links` are the hashes and links of all rows of that other window.
+    """
+    out = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
         out[i] = NONE
-        if absent[i]:
+        if key_links[rows[i]] == NULL_KEY:
             continue
-        at = _entry(table, hashes[i])
-        row = table[at, HEAD]
-        if row == NONE or table[at, NEWEST] < low[i]:
+        place = _entry(table, stamp, keys[rows[i]])
+        low = _later(at[i], -before)
+        if table[place, STAMP] != stamp or table[place, NEWEST] < low:
             continue
-        if table[at, NEWEST] > high[i]:
+        row = table[place, HEAD]
+        high = _later(at[i], after)
+        if table[place, NEWEST] > high:
             row = links[row]
-            while row != NONE and ts[row] > high[i]:
+            while row != NONE and ts[row] > high:
                 row = links[row]
-            if row == NONE or ts[row] < low[i]:
+            if row == NONE or ts[row] < low:
                 continue
         out[i] = row
     return out
 
 
 @compiled
-def chain_pairs(first: Any, links: Any, ts: Any, low: Any) -> Any:  # pragma: no cover - compiled
-    """All rows of each chain from its first match on that are not older than `low`: (number of the chain, row) pairs."""
+def chain_pairs(first: Any, links: Any, ts: Any, at: Any, before: int) -> Any:  # pragma: no cover - compiled
+    """All rows of each chain from its first match on, up to `before` before a moment: (number of the chain, row) pairs."""
     count = 0
     for i in range(len(first)):
-        row = first[i]
-        while row != NONE and ts[row] >= low[i]:
+        row, low = first[i], _later(at[i], -before)
+        while row != NONE and ts[row] >= low:
             count += 1
             row = links[row]
     owners = np.empty(count, np.int64)
     rows = np.empty(count, np.int64)
-    at = 0
+    place = 0
     for i in range(len(first)):
-        row = first[i]
-        while row != NONE and ts[row] >= low[i]:
-            owners[at], rows[at] = i, row
-            at += 1
+        row, low = first[i], _later(at[i], -before)
+        while row != NONE and ts[row] >= low:
+            owners[place], rows[place] = i, row
+            place += 1
             row = links[row]
     return owners, rows

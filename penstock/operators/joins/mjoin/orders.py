@@ -122,16 +122,20 @@ class GreedyOnWindow:
             self._order = self._greedy(costs)
 
     def _greedy(self, costs: Floats) -> tuple[int, ...]:
-        drops = (self._bits[:, None] >> np.arange(len(self._order), dtype=np.uint64)) & np.uint64(1) == 1
+        # Few patterns occur, however many rows are remembered.
+        patterns, counts = np.unique(self._bits, return_counts=True)
+        drops = (patterns[:, None] >> np.arange(len(self._order), dtype=np.uint64)) & np.uint64(1) == 1
         placed: dict[int, None] = {}
         while len(placed) < len(self._order):
             left = [probe for probe in self._order if probe not in placed]
             paths = {probe: [*(above for above in self.ancestors[probe] if above not in placed), probe] for probe in left}
-            gains = {probe: np.count_nonzero(drops[:, probe]) / max(float(costs[paths[probe]].sum()), 1e-9) for probe in left}
+            dropped = counts @ drops
+            gains = {probe: dropped[probe] / max(float(costs[paths[probe]].sum()), 1e-9) for probe in left}
             best = max(left, key=lambda probe: gains[probe])
             chosen = left[0] if gains[left[0]] >= self.alpha * gains[best] else best
             placed.update(dict.fromkeys(paths[chosen]))
-            drops = drops[~drops[:, paths[chosen]].any(axis=1)]
+            passing = ~drops[:, paths[chosen]].any(axis=1)
+            drops, counts = drops[passing], counts[passing]
         return tuple(placed)
 
     def snapshot(self) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.columnar.matching import shifted
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
 from penstock.operators.joins.mjoin.graph import PipelinePlan, Vertex
@@ -29,12 +28,6 @@ class Spans:
 
     before: tuple[int, ...]
     after: tuple[int, ...]
-
-    def low(self, port: int, at: Int64s) -> Int64s:
-        return shifted(at, -self.before[port])
-
-    def high(self, port: int, at: Int64s) -> Int64s:
-        return shifted(at, self.after[port])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,14 @@ class Search:
     def first(self, vertex: Vertex, parents: Int64s, at: Int64s) -> Int64s:
         """For each row of the parent one partner, -1 where there is none."""
         window = self.windows[vertex.port]
-        keys = self.windows[vertex.parent].indexes[vertex.parent_key].keys_of(parents)
-        low, high = self.spans.low(vertex.port, at), self.spans.high(vertex.port, at)
-        return window.indexes[vertex.key].first(window.ts, keys, low, high)
+        keys = self.windows[vertex.parent].indexes[vertex.parent_key]
+        before, after = self.spans.before[vertex.port], self.spans.after[vertex.port]
+        return window.indexes[vertex.key].first(window.ts, keys, parents, at, before, after)
 
     def rest(self, vertex: Vertex, first: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
         """All partners of which `first` found one: (number, row) pairs."""
         window = self.windows[vertex.port]
-        return window.indexes[vertex.key].rest(window.ts, first, self.spans.low(vertex.port, at))
+        return window.indexes[vertex.key].rest(window.ts, first, at, self.spans.before[vertex.port])
 
     def is_direct(self, vertex: Vertex) -> bool:
         return vertex.parent in self.group.rows

@@ -28,54 +28,64 @@ _FEWEST_ENTRIES = 1024
 class KeyIndex:
     """Finds the rows of a window by the hash of some columns.
 
-    Equal hashes are candidates only; whoever builds results compares the keys unless their hash is one-to-one.
+    Equal hashes are candidates only; whoever builds results compares the keys unless their hash is one-to-one. Rows are
+    put into chains when somebody looks for them, so that rows that leave before cost nothing.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
-        self.clear()
-
-    def clear(self) -> None:
         self.hashes: Int64s = np.empty(0, np.int64)
         self.links: Int64s = np.empty(0, np.int64)
         self._table = _empty_table(_FEWEST_ENTRIES)
-        self._used = 0
+        self._stamp = 1
+        self._used = self._chained = 0
 
-    def insert(self, batch: Batch, ts: Int64s, start: int) -> int:
-        """Add the rows of a batch, which are the window's rows from `start` on; how many of them have no key."""
+    def insert(self, batch: Batch, start: int) -> Mask | None:
+        """Add the rows of a batch, which are the window's rows from `start` on; which of them have no key, None if all have."""
         columns = [batch.column(name) for name in self.columns]
         stop = start + batch.num_rows
-        self.hashes, self.links = (grown(array, len(ts), start) for array in (self.hashes, self.links))
+        self.hashes, self.links = (grown(array, stop, start) for array in (self.hashes, self.links))
         self.hashes[start:stop] = hash_columns(columns, batch.num_rows).view(np.int64)
         self.links[start:stop] = NONE
-        for column in columns:
-            if column.null_count:
-                self.links[start:stop][column.is_null().to_numpy(zero_copy_only=False)] = NULL_KEY
-        self._make_room(batch.num_rows)
-        self._used += insert_rows(self._table, self.links, ts, self.hashes, start, stop)
-        return int(np.count_nonzero(self.links[start:stop] == NULL_KEY)) if any(c.null_count for c in columns) else 0
+        nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns if column.null_count]
+        if not nulls:
+            return None
+        absent: Mask = np.logical_or.reduce(nulls)
+        self.links[start:stop][absent] = NULL_KEY
+        return absent
 
-    def _make_room(self, rows: int) -> None:
+    def keep(self, rows: Int64s) -> None:
+        """Forget all other rows; those kept are numbered anew."""
+        self.hashes = self.hashes[rows]
+        self.links = np.where(self.links[rows] == NULL_KEY, NULL_KEY, NONE)
+        self._stamp += 1
+        self._used = self._chained = 0
+        if len(self._table) > 16 * max(len(rows), _FEWEST_ENTRIES):
+            self._table = _empty_table(_FEWEST_ENTRIES)
+
+    def _chain(self, ts: Int64s) -> None:
+        new = len(ts) - self._chained
+        if not new:
+            return
         entries = len(self._table)
-        while 2 * (self._used + rows) > entries:
+        while 2 * (self._used + new) > entries:
             entries *= 2
         if entries > len(self._table):
             old, self._table = self._table, _empty_table(entries)
-            move_entries(old, self._table)
+            if self._used:
+                move_entries(old, self._stamp, self._table)
+        self._used += insert_rows(self._table, self._stamp, self.links, ts, self.hashes, self._chained, len(ts))
+        self._chained = len(ts)
 
-    def keys_of(self, rows: Int64s) -> tuple[Int64s, Mask]:
-        """Hashes of some rows' own keys, and which of them have none."""
-        return self.hashes[rows], self.links[rows] == NULL_KEY
-
-    def first(self, ts: Int64s, keys: tuple[Int64s, Mask], low: Int64s, high: Int64s) -> Int64s:
-        """For each key one row within the bounds of time, -1 where there is none."""
-        hashes, absent = keys
-        found: Int64s = first_matches(self._table, self.links, ts, hashes, absent, low, high)
+    def first(self, ts: Int64s, keys: KeyIndex, rows: Int64s, at: Int64s, before: int, after: int) -> Int64s:
+        """For each of some rows of another index one partner within a span of time, -1 where there is none."""
+        self._chain(ts)
+        found: Int64s = first_matches(self._table, self._stamp, self.links, ts, keys.hashes, keys.links, rows, at, before, after)
         return found
 
-    def rest(self, ts: Int64s, first: Int64s, low: Int64s) -> tuple[Int64s, Int64s]:
-        """All rows to which `first` found one: (number of the key, row) pairs, without looking keys up again."""
-        owners, rows = chain_pairs(first, self.links, ts, low)
+    def rest(self, ts: Int64s, first: Int64s, at: Int64s, before: int) -> tuple[Int64s, Int64s]:
+        """All partners of which `first` found one: (number, row) pairs, without looking keys up again."""
+        owners, rows = chain_pairs(first, self.links, ts, at, before)
         return owners, rows
 
 
@@ -103,14 +113,10 @@ class Window:
         self._horizon = NEVER
         self._dead = 0
         self.expired = 0
-        self._reset()
-
-    def _reset(self) -> None:
         self._ts: Int64s = np.empty(0, np.int64)
         self._pos: Int64s = np.empty(0, np.int64)
         self.total = 0
-        for index in self.indexes.values():
-            index.clear()
+        self._oldest = FOREVER
 
     @property
     def ts(self) -> Int64s:
@@ -153,9 +159,10 @@ class Window:
         start, stop = self.total, self.total + batch.num_rows
         self._ts, self._pos = (grown(array, stop, start) for array in (self._ts, self._pos))
         self._ts[start:stop], self._pos[start:stop] = batch.ts, batch.pos
-        nulls = [index.insert(batch, self._ts, start) for index in self.indexes.values()]
         self.total = stop
-        return max(nulls, default=0)
+        self._oldest = min(self._oldest, int(batch.ts.min()))
+        absent = [nulls for index in self.indexes.values() if (nulls := index.insert(batch, start)) is not None]
+        return int(np.count_nonzero(np.logical_or.reduce(absent))) if absent else 0
 
     def take(self, rows: Int64s, names: Sequence[str] | None = None) -> list[pa.Array]:
         """Columns of some rows."""
@@ -170,10 +177,18 @@ class Window:
 
     # -- expiry -------------------------------------------------------------------------------------------------------
 
+    def _begin(self, horizon: int) -> int:
+        """Time from which on rows are in the window at `horizon`; FOREVER where it has no rows any more."""
+        if horizon == FOREVER:
+            return FOREVER
+        return NEVER if self.length == FOREVER else max(horizon - self.length, NEVER)
+
     def leaving(self, horizon: int) -> Int64s:
-        """Rows that are in the window up to now and not at `horizon` any more."""
-        until = self.useful_until(self.ts)
-        rows: Int64s = np.flatnonzero((until >= self._horizon) & ((until < horizon) | (horizon == FOREVER)) & (until != FOREVER))
+        """Rows that are in the window up to now and not at `horizon` any more; none if it has no end."""
+        begin = self._begin(horizon)
+        if self.length == FOREVER or self._oldest >= begin:
+            return np.empty(0, np.int64)
+        rows: Int64s = np.flatnonzero((self.ts >= self._begin(self._horizon)) & (self.ts < begin))
         return rows
 
     def expire(self, horizon: int) -> None:
@@ -181,11 +196,15 @@ class Window:
         if horizon <= self._horizon:
             return
         self._horizon = horizon
-        alive = self.useful_until(self.ts) >= horizon if horizon != FOREVER else np.zeros(self.total, np.bool_)
-        dead = self.total - int(np.count_nonzero(alive))
-        self.expired += dead - self._dead
-        self._dead = dead
-        if dead and (dead == self.total or self.total > 2 * (self.total - dead) + SPARE_ROWS):
+        begin = self._begin(horizon)
+        if self._oldest >= begin and begin != FOREVER:
+            return
+        alive = self.ts >= begin if begin != FOREVER else np.zeros(self.total, np.bool_)
+        kept = int(np.count_nonzero(alive))
+        self.expired += self.total - kept - self._dead
+        self._dead = self.total - kept
+        self._oldest = int(self.ts[alive].min()) if kept else FOREVER
+        if self._dead and (not kept or self._dead > kept + SPARE_ROWS):
             self._forget(alive)
 
     def _forget(self, alive: Mask) -> None:
@@ -198,15 +217,17 @@ class Window:
             elif mine.any():
                 parts.append((self._next, batch.filter(mine)))
                 self._next += 1
-        self._segments, self._dead = parts, 0
-        self._reset()
-        for _, batch in parts:
-            self._index(batch)
+        rows = np.flatnonzero(alive)
+        self._segments, self._dead, self.total = parts, 0, len(rows)
+        self._ts, self._pos = self._ts[rows], self._pos[rows]
+        for index in self.indexes.values():
+            index.keep(rows)
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         meta: dict[str, Any] = {"next": self._next, "horizon": self._horizon, "dead": self._dead, "expired": self.expired}
+        meta["oldest"] = self._oldest
         meta["segments"] = [number for number, _ in self._segments]
         return State(meta, {f"{self.name}-{number}": batch.stored() for number, batch in self._segments})
 
@@ -214,13 +235,14 @@ class Window:
         self._next, self._horizon = meta["next"], meta["horizon"]
         self._dead, self.expired = meta["dead"], meta["expired"]
         self._segments = [(number, Batch.restored(segments[f"{self.name}-{number}"])) for number in meta["segments"]]
-        self._reset()
         for _, batch in self._segments:
             self._index(batch)
+        self._oldest = meta["oldest"]
 
 
 def _empty_table(entries: int) -> npt.NDArray[np.int64]:
-    return np.full((entries, WIDTH), NONE, np.int64)
+    """Stamps begin with 1, so that zeros are no entries."""
+    return np.zeros((entries, WIDTH), np.int64)
 
 
 def grown(array: Int64s, needed: int, used: int) -> Int64s:
