@@ -13,18 +13,19 @@ from penstock.operators.joins.pjoin.layout import (
     CLOCK,
     DISK,
     DISK_JOINS,
+    FETCHED,
     HEAD,
     HOMES,
     IN_MEMORY,
     INDEX_TESTS,
     LINKED,
     MEMORY,
+    NEVER_LEFT,
     NULLS,
     REREAD,
     RESULTS,
     SIZE,
     SPILLED,
-    TAIL,
 )
 
 
@@ -54,8 +55,8 @@ def _members(slots: Any, lists: Any, keys: Any, book: Any, number: int, home: in
 
 
 @compiled
-def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
-    """Remove a tuple on disk or in a purge buffer."""
+def _leave_away(slots: Any, lists: Any, keys: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Take a tuple out of the list and the chain of those on disk or in a purge buffer."""
     leave_list(slots, lists, keys, s)
     before, after = slots.kprev[s], slots.knext[s]
     if before >= 0:
@@ -64,6 +65,12 @@ def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: 
         keys.chain[AWAY + (slots.home[s] & 1), slots.kid[s]] = after
     if after >= 0:
         slots.kprev[after] = before
+
+
+@compiled
+def _forget_away(slots: Any, lists: Any, keys: Any, pcounts: Any, book: Any, s: int) -> None:  # pragma: no cover - compiled
+    """Remove a tuple on disk or in a purge buffer."""
+    _leave_away(slots, lists, keys, s)
     free_slot(slots, pcounts, book, s)
 
 
@@ -75,19 +82,37 @@ def _grown(array: Any, capacity: int) -> Any:  # pragma: no cover - compiled
 
 
 @compiled
+def _of_keys(slots: Any, members: Any, chosen: Any) -> Any:  # pragma: no cover - compiled
+    """The members whose key is chosen, in their order."""
+    found = np.empty(len(members), np.int64)
+    count = 0
+    for i in range(len(members)):
+        if chosen[slots.kid[members[i]]]:
+            found[count] = members[i]
+            count += 1
+    return found[:count]
+
+
+@compiled
 def flush(
-    slots: Any, lists: Any, keys: Any, book: Any, due: Any, number: int, side: int, bucket: int
+    slots: Any, lists: Any, keys: Any, book: Any, due: Any, number: int, side: int, bucket: int, chosen: Any
 ) -> Any:  # pragma: no cover - compiled
-    """Move the memory portion of a bucket to its disk portion; returns the slots by arrival."""
+    """Move the memory portion of a bucket, or the chosen keys of it, to its disk portion; returns the slots by arrival.
+
+    `chosen` has a flag for each key, or is empty: then everything moves.
+    """
     book[CLOCK] += 1
     home = MEMORY + side
     moved = _members(slots, lists, keys, book, number, home, bucket)
-    lists[home, bucket, HEAD] = -1
-    lists[home, bucket, TAIL] = -1
-    lists[home, bucket, SIZE] = 0
+    if len(chosen):
+        moved = _of_keys(slots, moved, chosen)
     for i in range(len(moved)):
         s = moved[i]
         kid = slots.kid[s]
+        if book[LINKED]:
+            leave_list(slots, lists, keys, s)
+        else:
+            lists[home, bucket, SIZE] -= 1
         keys.chain[side, kid] = -1
         slots.dts[s] = book[CLOCK]
         link(slots, lists, keys, book, s, DISK + side)
@@ -95,6 +120,34 @@ def flush(
             due[bucket] = 1
     book[IN_MEMORY] -= len(moved)
     book[SPILLED] += len(moved)
+    return moved
+
+
+@compiled
+def fetch(slots: Any, lists: Any, keys: Any, book: Any, side: int, bucket: int, chosen: Any) -> Any:  # pragma: no cover - compiled
+    """Bring the tuples of chosen keys back from the disk portion of a bucket; returns their slots by arrival.
+
+    The bucket must be complete, so that no pair of tuples that have arrived is missing: then a tuple that is in memory from
+    now on is as one that never left.
+    """
+    book[CLOCK] += 1
+    moved = _of_keys(slots, _members(slots, lists, keys, book, 0, DISK + side, bucket), chosen)
+    for i in range(len(moved)):
+        s = moved[i]
+        _leave_away(slots, lists, keys, s)
+        slots.dts[s] = NEVER_LEFT
+        link(slots, lists, keys, book, s, MEMORY + side)
+        # Chains begin with the last arrival: tuples that came since the flush go before.
+        kid = slots.kid[s]
+        before, after = np.int64(-1), np.int64(slots.knext[s])
+        while after >= 0 and slots.ats[after] > slots.ats[s]:
+            before, after = after, np.int64(slots.knext[after])
+        if before >= 0:
+            keys.chain[side, kid] = slots.knext[s]
+            slots.knext[before] = s
+            slots.knext[s] = after
+    book[IN_MEMORY] += len(moved)
+    book[FETCHED] += len(moved)
     return moved
 
 

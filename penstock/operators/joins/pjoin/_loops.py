@@ -271,7 +271,7 @@ def join_tuples(
         book[PROBED] += compared
         book[RESULTS] += count - before
         on_disk = lists[DISK + other, bucket, SIZE] > 0
-        if on_disk:
+        if on_disk and chain[AWAY + other, kid] >= 0:
             arrived[bucket] = min(arrived[bucket], ts[i])
         is_full = False
         placed[i] = -1

@@ -16,6 +16,12 @@ from penstock.operators.joins.pjoin.config import Access, DiskJoin, PJoinConfig
 from penstock.operators.joins.pjoin.core import Core
 from penstock.operators.joins.pjoin.knowledge import Knowledge
 from penstock.operators.joins.pjoin.pending import Pending, Released
+from penstock.operators.joins.pjoin.scopes import Scopes
+
+#: This part of the memory is left free when hot tuples are fetched, and made free when cold ones leave.
+_SPARE = 8
+#: Fetching leaves so many chunks of a bucket as they are: reading all of them to make one is for joins that read them anyway.
+_MOST_CHUNKS = 4
 
 
 class Host(Protocol):
@@ -37,8 +43,15 @@ class Host(Protocol):
         """The tuples in these slots are on disk now."""
         ...
 
-    def completed(self, bucket: int) -> None:
-        """A disk join has completed a bucket; rows that are not stored any more may go."""
+    def fetched(self, side: int, slots: Int64s) -> None:
+        """The tuples in these slots are in memory again."""
+        ...
+
+    def completed(self, bucket: int, most_chunks: int = 1) -> None:
+        """A disk join has completed a bucket; rows that are not stored any more may go.
+
+        More chunks than `most_chunks` of a side are put together.
+        """
         ...
 
     def match_rows(self, side: int, mark: Punctuation, rows: Int64s) -> Mask:
@@ -49,7 +62,10 @@ class Host(Protocol):
 class Components:
     """Everything that can listen to an event."""
 
-    def __init__(self, config: PJoinConfig, core: Core, knowledge: Knowledge, pending: Sequence[Pending], host: Host) -> None:
+    def __init__(
+        self, config: PJoinConfig, core: Core, knowledge: Knowledge, scopes: Scopes, pending: Sequence[Pending], host: Host
+    ) -> None:
+        self.scopes = scopes
         self.config = config
         self.core = core
         self.knowledge = knowledge
@@ -64,10 +80,57 @@ class Components:
         self.core.purge(1 - side, np.concatenate(closed) if by_key else None)
 
     def relocate(self, limit: int) -> None:
-        """Move memory portions to disk, the largest first, until fewer tuples than `limit` are in memory."""
+        """Move tuples to disk until fewer than `limit` are in memory: what is cold, then memory portions, the largest first.
+
+        Portions of a side of which nothing is announced go before those of which only hot tuples are left.
+        """
+        self._flush_cold(limit - limit // _SPARE)
         while self.core.in_memory >= limit:
-            side, _, moved = self.core.relocate()
+            unknown = self._unknown()
+            side, _, moved = self.core.relocate(unknown or (0, 1))
             self.host.relocated(side, moved)
+
+    def _unknown(self) -> list[int]:
+        """Sides with tuples in memory of which nobody has said whether they are needed next."""
+        sizes = self.core.sizes(layout.MEMORY)
+        return [side for side in (0, 1) if sizes[side].any() and not self.scopes.is_known(side)]
+
+    def _flush_cold(self, limit: int) -> None:
+        """Move what the next rows cannot need to disk, buckets with most of it first, until fewer than `limit` are in memory."""
+        for side in (0, 1):
+            if self.scopes.is_known(side) and self.core.in_memory >= limit:
+                cold = ~self.scopes.hot_keys(side)
+                sizes = self.core.tuples_by_bucket(layout.MEMORY + side, cold)
+                for bucket in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
+                    if self.core.in_memory >= limit:
+                        self.host.relocated(side, self.core.flush(side, bucket, cold))
+
+    def prefetch(self, side: int, limit: int) -> None:
+        """Bring what the next rows may need of a side into memory before they come, as far as there is room.
+
+        What is cold makes room for it, then what may or may not be needed. Some room stays free for the rows to come.
+        """
+        buckets, hot = self.scopes.hot_buckets(side), self.scopes.hot_keys(side)
+        sizes = self.core.tuples_by_bucket(layout.DISK + side, hot)
+        most = limit - limit // _SPARE - 1
+        room = max(most - int(sizes[buckets].sum()), 0)
+        if not sizes[buckets].any():
+            return
+        self._flush_cold(room + 1)
+        while self.core.in_memory > room and (unknown := self._unknown()):
+            other, _, moved = self.core.relocate(unknown)
+            self.host.relocated(other, moved)
+        for bucket in buckets.tolist():
+            if sizes[bucket] and self.core.in_memory + sizes[bucket] <= most:
+                self._fetch(side, bucket, hot)
+
+    def _fetch(self, side: int, bucket: int, hot: Mask) -> None:
+        """Left-over joins of the bucket are finished first: it is read anyway, and its history then needs no more care."""
+        self._finish(bucket)
+        moved = self.core.fetch(side, bucket, hot)
+        if len(moved):
+            self.host.fetched(side, moved)
+        self.host.completed(bucket, _MOST_CHUNKS)
 
     # -- disk join ----------------------------------------------------------------------------------------------------
 
@@ -101,11 +164,14 @@ class Components:
     def complete(self, buckets: Int64s) -> None:
         """Finish the left-over joins of whole buckets, and free what waited for them."""
         for bucket in buckets.tolist():
-            left, right = self.core.left_over(bucket)
-            if len(left):
-                self.host.emit(left, right)
-            self.core.settle(bucket)
+            self._finish(bucket)
             self.host.completed(bucket)
+
+    def _finish(self, bucket: int) -> None:
+        left, right = self.core.left_over(bucket)
+        if len(left):
+            self.host.emit(left, right)
+        self.core.settle(bucket)
 
     # -- index and propagation ----------------------------------------------------------------------------------------
 

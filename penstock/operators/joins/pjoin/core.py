@@ -15,6 +15,7 @@ from penstock.operators.joins.pjoin import _disk_loops, _loops, layout
 from penstock.operators.joins.pjoin.keys import KeyTable
 
 _NO_PROBES = np.empty((0, 2), np.int64)
+_ALL_KEYS = np.empty(0, np.bool_)
 NO_HISTORY = np.empty((0, layout.BOOK_FIELDS - layout.STORED0), np.int64)
 
 
@@ -172,13 +173,31 @@ class Core:
 
     # -- disk ---------------------------------------------------------------------------------------------------------
 
-    def relocate(self) -> tuple[int, int, Int64s]:
-        """Move the largest memory portion to disk; ties go to the lower side, then bucket. Returns side, bucket, slots."""
-        largest = int(np.argmax(self.sizes(layout.MEMORY)))
-        side, bucket = divmod(largest, self.lists.shape[1])
-        number = self.keys.number
-        moved = _disk_loops.flush(self.slots, self.lists, self.keys.records, self.book, self.due, number, side, bucket)
-        return side, bucket, moved
+    def relocate(self, sides: Sequence[int] = (0, 1)) -> tuple[int, int, Int64s]:
+        """Move the largest memory portion of some sides to disk; ties go to the lower side, then bucket.
+
+        Returns side, bucket, slots.
+        """
+        sizes = self.sizes(layout.MEMORY)[list(sides)]
+        at, bucket = divmod(int(np.argmax(sizes)), self.lists.shape[1])
+        return sides[at], bucket, self.flush(sides[at], bucket, _ALL_KEYS)
+
+    def flush(self, side: int, bucket: int, chosen: Mask) -> Int64s:
+        """Move what is in memory of a bucket to disk, of the chosen keys if any are named; returns the slots."""
+        shared = (self.slots, self.lists, self.keys.records, self.book, self.due, self.keys.number)
+        moved: Int64s = _disk_loops.flush(*shared, side, bucket, chosen)
+        return moved
+
+    def fetch(self, side: int, bucket: int, chosen: Mask) -> Int64s:
+        """Bring tuples of chosen keys of a bucket that has just been completed back to memory; returns their slots."""
+        moved: Int64s = _disk_loops.fetch(self.slots, self.lists, self.keys.records, self.book, side, bucket, chosen)
+        return moved
+
+    def tuples_by_bucket(self, home: int, chosen: Mask) -> Int64s:
+        """Tuples of chosen keys in one home, per bucket."""
+        kids = self.slots.kid[self.slots.home == home]
+        counts: Int64s = np.bincount(self.keys.records.bucket[kids[chosen[kids]]], minlength=self.lists.shape[1])
+        return counts
 
     def left_over(self, bucket: int) -> tuple[Int64s, Int64s]:
         """Rows of both sides that make the bucket's pairs not produced before; `settle` must follow."""
@@ -268,7 +287,8 @@ class Core:
     def restore(self, meta: Mapping[str, Any]) -> None:
         """Take over clock, counters and times; tuples are placed afterwards."""
         self.book[layout.CLOCK] = meta["clock"]
-        self.book[layout.FIRST_COUNTER :] = [meta["counters"][name] for name in layout.COUNTERS]
+        # A counter that a snapshot does not know had not begun to count.
+        self.book[layout.FIRST_COUNTER :] = [meta["counters"].get(name, 0) for name in layout.COUNTERS]
         for name in ("arrived", "completed", "joined", "due"):
             array = getattr(self, name)
             for bucket, value in meta[name]:

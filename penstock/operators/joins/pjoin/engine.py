@@ -16,6 +16,7 @@ from penstock.model.elements import NEVER
 from penstock.model.masks import Mask, value_set
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.scoped import ScopedPunctuation
 from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.components import Components, Host
 from penstock.operators.joins.pjoin.config import AUTO, Access, ForgetClosed, PJoinConfig
@@ -24,6 +25,7 @@ from penstock.operators.joins.pjoin.keys import common_kind
 from penstock.operators.joins.pjoin.knowledge import Knowledge
 from penstock.operators.joins.pjoin.pending import Pending
 from penstock.operators.joins.pjoin.registry import Condition, Event, Listener, Rule
+from penstock.operators.joins.pjoin.scopes import Scopes
 from penstock.operators.joins.pjoin.tuning import PurgeTuner
 
 _NO_LIMIT = 2**62
@@ -54,7 +56,8 @@ class Engine:
         self.core = Core(kinds, config.buckets, Access.SCAN in (config.probe_access, config.purge_access))
         self.knowledge = Knowledge(self.core, self.schemas, self.keys)
         self.pending = [Pending(side, self.keys[side]) for side in (0, 1)]
-        self.components = Components(config, self.core, self.knowledge, self.pending, host)
+        self.scopes = Scopes(self.core, self.schemas, self.keys)
+        self.components = Components(config, self.core, self.knowledge, self.scopes, self.pending, host)
         self.tuner = PurgeTuner(config.buckets)
         self.tuples_in = 0
         #: Average size of a row; 0 where rows have no size.
@@ -203,6 +206,14 @@ class Engine:
             self.pending[side].add_keys(self.core, fresh, self._sequence)
             self._note(side, fresh, len(fresh))
             self._arrived(len(fresh), bool(self.core.is_closed(1 - side, fresh).any()))
+
+    def announce_scope(self, side: int, scope: ScopedPunctuation) -> None:
+        """A side tells what its next tuples are: that decides what is kept in memory of the other."""
+        if not self.config.uses_punctuations:
+            return
+        self.scopes.announce(side, scope)
+        if self.scopes.is_known(1 - side) and self._memory_limit < _NO_LIMIT:
+            self.components.prefetch(1 - side, self._memory_limit)
 
     def _announce_rest(self, side: int, mark: Punctuation) -> None:
         """One that may not purge: it announces nothing, or speaks of other columns too and is kept for propagation only."""
@@ -362,6 +373,7 @@ class Engine:
             "row_bytes": self.row_bytes,
             "tuner": self.tuner.to_json(),
             "config": self.config.changeable_json(),
+            "scopes": self.scopes.snapshot(),
         }
 
     def restore(self, meta: Mapping[str, Any]) -> None:
@@ -374,6 +386,8 @@ class Engine:
         self.tuples_in = meta["tuples_in"]
         self.tuner.restore(meta["tuner"])
         self.weigh(meta["row_bytes"])
+        if "scopes" in meta:  # snapshots made before there were any have none
+            self.scopes.restore(meta["scopes"])
 
     def restore_index(self, meta: Mapping[str, Any], constants: Sequence[tuple[Int64s, Int64s]]) -> None:
         """Pending punctuations (key numbers and arrival numbers of constants), and who is charged to them."""

@@ -97,7 +97,10 @@ class ItemRun:
     def relocated(self, side: int, slots: Int64s) -> None:
         """Rows are numbers: there is nothing to move."""
 
-    def completed(self, bucket: int) -> None:
+    def fetched(self, side: int, slots: Int64s) -> None:
+        """Rows are numbers: there is nothing to move."""
+
+    def completed(self, bucket: int, most_chunks: int = 1) -> None:
         """Nothing is kept for it."""
 
     def match_rows(self, side: int, mark: Punctuation, rows: Int64s) -> Mask:

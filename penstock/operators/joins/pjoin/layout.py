@@ -95,8 +95,9 @@ STORED0, STORED1, IN_MEMORY, FIRST_COUNTER = 6, 7, 8, 9
     PROPAGATED,
     SUPPRESSED,
     ANNOUNCED,
-) = range(FIRST_COUNTER, FIRST_COUNTER + 15)
-BOOK_FIELDS = FIRST_COUNTER + 15
+    FETCHED,
+) = range(FIRST_COUNTER, FIRST_COUNTER + 16)
+BOOK_FIELDS = FIRST_COUNTER + 16
 #: Names of the counters, in the order of their places.
 COUNTERS = (
     "results",
@@ -114,4 +115,5 @@ COUNTERS = (
     "propagated",
     "suppressed",
     "punctuations_in",
+    "tuples_fetched",
 )

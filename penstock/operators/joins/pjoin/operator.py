@@ -16,11 +16,12 @@ from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import RowPolicy
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined, Request
+from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Herald, Metadata, Quarantined, Request
 from penstock.model.masks import Mask
 from penstock.model.patterns import ANY
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.scoped import scoped_from_herald
 from penstock.model.windows import Lifespan, Unbounded, Window
 from penstock.operators.joins.pjoin.config import Access, PJoinConfig
 from penstock.operators.joins.pjoin.engine import Engine
@@ -43,8 +44,9 @@ class PJoin:
 
     A row is joined with what is stored of the other input, and stored only if a partner may still come. A punctuation of one
     input removes what it makes useless of the other, and leaves when nothing of its own input matches it. Rows that do not
-    fit in memory are spilled bucket by bucket and joined later. Choose it for joins without windows whose inputs are
-    punctuated; `WindowJoin` where windows bound the state.
+    fit in memory are spilled bucket by bucket and joined later; where an input announces what its next rows are, rows of the
+    other input that they cannot meet are spilled first, and others fetched before they come. Choose it for joins without
+    windows whose inputs are punctuated; `WindowJoin` where windows bound the state.
 
     Parameters
     ----------
@@ -123,6 +125,7 @@ class PJoin:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
+        self.engine.scopes.see(port, batch.rows)
         batch = self._usable(port, batch)
         if not batch.num_rows:
             return []
@@ -219,8 +222,11 @@ class PJoin:
     def relocated(self, side: int, slots: Int64s) -> None:
         self.payload.spill(side, slots)
 
-    def completed(self, bucket: int) -> None:
-        self.payload.settle(bucket)
+    def fetched(self, side: int, slots: Int64s) -> None:
+        self.payload.fetch(side, slots)
+
+    def completed(self, bucket: int, most_chunks: int = 1) -> None:
+        self.payload.settle(bucket, most_chunks)
 
     def match_rows(self, side: int, mark: Punctuation, rows: Int64s) -> Mask:
         return mark.matches_batch(self.payload.take(side, rows).rows)
@@ -234,6 +240,9 @@ class PJoin:
             self.engine.announce(port, mark)
         elif isinstance(mark, End):
             self._end()
+        elif isinstance(mark, Herald) and (scope := scoped_from_herald(mark)) is not None:
+            # It speaks about rows of this input, not about results: it goes no further.
+            self.engine.announce_scope(port, scope)
         elif isinstance(mark, Request) and mark.kind == PROPAGATE:
             # The request goes on behind its answer: whoever else is asked hears it, and the answer is known to be complete.
             self.engine.request()
@@ -304,6 +313,7 @@ class PJoin:
             "state_bytes": self.payload.num_bytes,
             "closed_entries": self.engine.knowledge.entries,
             "pending_punctuations": sum(map(len, self.engine.pending)),
+            "scope_violations": self.engine.scopes.violations,
         }
         purged = counted["purged"] + counted["purged_on_the_fly"]
         return {**levels, **counted, **self._counts, "purged": purged, "purge_threshold": self.engine.purge_threshold}

@@ -180,12 +180,25 @@ class Payload:
         self._insert(piece)
         self._readdress(piece)
 
-    def settle(self, bucket: int) -> None:
-        """After a disk join: drop chunks nobody needs, make one of several, or of one that is half empty."""
+    def fetch(self, side: int, slots: Int64s) -> None:
+        """Rows of tuples that have come back to memory become a batch; chunks nobody needs any more are dropped."""
+        rows = self.core.slots.row[slots]
+        chunks = [piece for piece, _ in self.groups(side, rows)]
+        piece = self._add(side, self.take(side, rows), slots, self.core.slots.ats[slots])
+        self._readdress(piece)
+        for chunk in chunks:
+            if not self.is_live(chunk).any():
+                self._remove(chunk)
+                self.store.drop(chunk.id)
+        self._merge(side)
+
+    def settle(self, bucket: int, most: int = 1) -> None:
+        """After a disk join: drop chunks nobody needs, make one of more than `most`, or of some that are half empty."""
         for side in (0, 1):
             chunks = [piece for piece in self._pieces[side] if piece.bucket == bucket]
             lives = [self.is_live(piece) for piece in chunks]
-            if len(chunks) == 1 and 2 * np.count_nonzero(lives[0]) >= chunks[0].num_rows:
+            rows, live_rows = sum(piece.num_rows for piece in chunks), sum(map(np.count_nonzero, lives))
+            if len(chunks) <= most and 2 * live_rows >= rows > 0:
                 continue
             batches = [self._rows(piece).filter(live) for piece, live in zip(chunks, lives, strict=True) if live.any()]
             slots = [piece.slots[live] for piece, live in zip(chunks, lives, strict=True)]

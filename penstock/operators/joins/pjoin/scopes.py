@@ -1,0 +1,111 @@
+"""What the inputs of a join have announced about their next rows, and what that says about stored keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.metadata.chunks import hot_mask, share_in_scope, summarise
+from penstock.metadata.scoped import coded, decoded
+from penstock.model.batch import Int64s
+from penstock.model.masks import Mask
+from penstock.model.schema import Schema
+from penstock.model.scoped import ScopedPunctuation
+from penstock.operators.joins.pjoin import layout
+from penstock.operators.joins.pjoin.core import Core
+
+_NONE = np.empty(0, np.int64)
+
+
+class Scopes:
+    """Positive scopes of both sides: "each of the next N rows matches".
+
+    A stored tuple of one side is *cold* while the next rows of the other side cannot have its key, else *hot*. Answers never
+    depend on it: a row that breaks a scope finds its partners on disk, later.
+
+    Parameters
+    ----------
+    core
+        Owner of the keys.
+    schemas, keys
+        Attributes of both sides, and the names of the key columns.
+
+    References
+    ----------
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, chapter 32.
+    """
+
+    def __init__(self, core: Core, schemas: Sequence[Schema], keys: Sequence[tuple[str, ...]]) -> None:
+        self._core = core
+        self._schemas = tuple(schemas)
+        self._keys = tuple(keys)
+        self._said: list[ScopedPunctuation | None] = [None, None]
+        #: Rows outside the pattern of a certain scope that held for them.
+        self.violations = 0
+
+    def announce(self, side: int, scope: ScopedPunctuation) -> None:
+        """A side says what its next rows are; a scope that says nothing ends the one before."""
+        if scope.is_positive:
+            patterns = tuple(pattern.normalised(self._schemas[side]) for pattern in scope.patterns)
+            self._said[side] = None if scope.says_nothing else replace(scope, patterns=patterns)
+
+    def see(self, side: int, rows: pa.RecordBatch) -> None:
+        """Rows of a side come and use its scope up."""
+        scope = self._said[side]
+        if scope is None or not rows.num_rows:
+            return
+        inside = rows.num_rows if scope.rows is None else min(scope.rows, rows.num_rows)
+        if scope.is_exact:
+            self.violations += inside - int(np.count_nonzero(scope.may_match(rows.slice(0, inside))))
+        left = scope.after(inside)
+        self._said[side] = None if left.rows == 0 else left
+
+    def is_known(self, side: int) -> bool:
+        """Whether tuples of this side are known to be hot or cold."""
+        return self._said[1 - side] is not None
+
+    def hot_keys(self, side: int) -> Mask:
+        """Which keys the next rows of the other side may have."""
+        scope, keys = self._said[1 - side], self._core.keys
+        if scope is None:
+            return np.ones(keys.number, np.bool_)
+        hot = np.zeros(keys.number, np.bool_)
+        for pattern in scope.patterns:
+            hot |= keys.matching([pattern.pattern(name) for name in self._keys[1 - side]])
+        return hot
+
+    def hot_buckets(self, side: int) -> Int64s:
+        """Buckets with hot tuples of a side on disk, those first of whose keys the largest share is hot.
+
+        None if there are more buckets than rows in scope: these need not even so many.
+        """
+        scope = self._said[1 - side]
+        if scope is None:
+            return _NONE
+        records, number = self._core.keys.records, self._core.keys.number
+        away = np.flatnonzero(records.chain[layout.AWAY + side, :number] >= 0)
+        bucket_of = records.bucket[away]
+        columns = [column.take(pa.array(away)) for column in self._core.keys.columns]
+        hot: list[tuple[float, int]] = []
+        for bucket in np.unique(bucket_of).tolist():
+            rows = pa.array(np.flatnonzero(bucket_of == bucket))
+            pieces = [summarise(str(bucket), column.take(rows), _NONE, 0) for column in columns]
+            names = self._keys[1 - side]
+            if all(hot_mask([piece], scope, name)[0] for piece, name in zip(pieces, names, strict=True)):
+                hot.append((min(share_in_scope(*known) for known in zip(pieces, [scope] * len(names), names, strict=True)), bucket))
+        if scope.rows is not None and scope.rows < len(hot):
+            return _NONE
+        return np.array([bucket for _, bucket in sorted(hot, key=lambda found: (-found[0], found[1]))], np.int64)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"said": [None if scope is None else coded(scope) for scope in self._said], "violations": self.violations}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self._said = [None if scope is None else decoded(scope) for scope in saved["said"]]
+        self.violations = saved["violations"]
