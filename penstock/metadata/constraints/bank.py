@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.metadata.constraints import _loops
+from penstock.metadata.constraints import _loops, _narrow_loops
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words, condition_tables, to_words
 from penstock.metadata.constraints.tracking import TraceStatus, Tracker
@@ -74,6 +74,8 @@ class TraceBank:
     def __init__(self, conditions: FailingConditions, exhaustion: bool = True) -> None:
         self.conditions, self.exhaustion = conditions, exhaustion
         self.tables: ConditionTables = condition_tables(conditions)
+        codes = [conditions.theory.code[name] for name in conditions.graph.types]
+        self.narrow = _narrow_loops.narrow_tables(self.tables, conditions.triggers, np.array(codes, np.int64))
         start = Tracker(conditions, exhaustion).start()
         types, leaves = len(conditions.theory.names), len(conditions.graph.before)
         self._first = TraceColumns(
@@ -93,13 +95,14 @@ class TraceBank:
     def add(self, count: int) -> Int64s:
         """Begin traces; returns their slots."""
         first = len(self)
-        new = (np.repeat(column, count, axis=0) for column in self._first)
-        self.columns = TraceColumns._make(np.concatenate(pair) for pair in zip(self.columns, new, strict=True))
+        pairs: Iterable[tuple[Any, Any]] = zip(self.columns, self._first, strict=True)
+        self.columns = TraceColumns._make(np.concatenate((old, np.repeat(new, count, axis=0))) for old, new in pairs)
         return np.arange(first, first + count, dtype=np.int64)
 
     def begin_again(self, slots: Int64s) -> None:
         """Forget what was known of these traces: their keys are used anew."""
-        for column, first in zip(self.columns, self._first, strict=True):
+        pairs: Iterable[tuple[Any, Any]] = zip(self.columns, self._first, strict=True)
+        for column, first in pairs:
             column[slots] = first[0]
 
     def keep(self, slots: Int64s) -> None:
@@ -118,12 +121,13 @@ class TraceBank:
         """
         allowed = self.tables.of_type[kinds] if passed is None else passed & self.tables.of_type[kinds]
         outcome = Outcome(np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8))
-        _loops.follow_all(
-            self.tables,
+        follow = _loops.follow_all if self.narrow is None else _narrow_loops.follow_all_narrow
+        follow(
+            self.tables if self.narrow is None else self.narrow,
             np.ascontiguousarray(slots, np.int64),
             np.ascontiguousarray(times, np.int64),
             np.ascontiguousarray(kinds, np.int64),
-            np.ascontiguousarray(allowed),
+            np.ascontiguousarray(allowed if self.narrow is None else allowed[:, 0]),
             self.columns,
             self.exhaustion,
             outcome.before,
