@@ -162,14 +162,14 @@ def extends(  # pragma: no cover - compiled
     load(runs, run, frame)
     frame.registers[current] = event
     frame.registers[current + 1] = frame.registers[2 * atom + 1] if appends else event
+    if not appends:
+        frame.registers[2 * atom] = event  # the first event may be compared with itself
     for row in range(len(tables.conditions)):
         if tables.conditions[row, 3] != place or (tables.conditions[row, 4] != 0 and not appends):
             continue
         is_ready = tables.conditions[row, 1] & ~after == 0 and tables.conditions[row, 2] & ~closed_after == 0
         if is_ready and not _holds(search, frame, row):
             return False
-    if not appends:
-        frame.registers[2 * atom] = event
     frame.registers[2 * atom + 1] = event
     _count_in(search, frame, place, event, False)
     for row in range(len(tables.conditions)):
