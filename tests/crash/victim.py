@@ -112,7 +112,7 @@ def _parent(process: psutil.Process) -> psutil.Process | None:
 
 def _is_daemon(process: psutil.Process | None) -> bool:
     try:
-        return process is not None and "pyspark.daemon" in process.cmdline()
+        return process is not None and process.cmdline()[-1:] == ["pyspark.worker"]  # whichever daemon the session has asked for
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
 
