@@ -23,6 +23,7 @@ where a query branches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -137,6 +138,14 @@ class FailingConditions:
     def used(self) -> tuple[Constraint, ...]:
         """Constraints that some entry rests on."""
         return tuple(dict.fromkeys(constraint for entry in self.entries for constraint in entry.proof.used))
+
+    def watching(self, kept: Iterable[Explanation]) -> FailingConditions:
+        """The same without the joint conditions that are not worth their cost; see `worth_watching`."""
+        chosen = set(kept)
+        numbers = [number for number, item in enumerate(self.joint) if item.explanation in chosen]
+        place = {number: at for at, number in enumerate(numbers)}
+        joint_of = tuple(tuple(place[number] for number in row if number in place) for row in self.joint_of)
+        return replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
 
     def settled(self, failed: int, alive: int) -> tuple[int, int]:
         """Failed partitions and live terms with all that follows from them."""

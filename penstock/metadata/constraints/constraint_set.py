@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from penstock.errors import InvalidConstraint, UnknownEventType
@@ -44,6 +44,8 @@ class ConstraintSet:
         All declared types; their order numbers them, so append new ones at the end.
     constraints
         What holds in every complete trace.
+    is_trusted
+        False for hypotheses, say of a log: they are watched, and nothing is given up because of them.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class ConstraintSet:
     key: tuple[str, ...]
     event_types: tuple[str, ...]
     constraints: tuple[Constraint, ...]
+    is_trusted: bool = True
 
     def __post_init__(self) -> None:
         if len(set(self.event_types)) < len(self.event_types):
@@ -89,7 +92,7 @@ class ConstraintSet:
         `terminal` speaks of all declared types, so it then forbids the new ones too.
         """
         new = tuple(dict.fromkeys(name for name in event_types if name not in self.event_types))
-        return ConstraintSet(self.key, self.event_types + new, self.constraints)
+        return replace(self, event_types=self.event_types + new)
 
     def __str__(self) -> str:
         return "\n".join(str(constraint) for constraint in self.constraints)

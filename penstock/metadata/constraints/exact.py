@@ -66,6 +66,7 @@ class ExactReasoner:
     def __init__(self, theory: Theory, graph: QueryGraph, order: EventOrder = EventOrder.TIMESTAMP, reuse: bool = True) -> None:
         self.theory, self.graph, self.order, self.reuse = theory, graph, order, reuse
         self.term_leaves = tuple(graph.leaves_of(term) for term in graph.terms())
+        self._known: dict[ExactState, Proof | None] = {}
 
     def start(self) -> ExactState:
         """The state before the first event."""
@@ -83,6 +84,11 @@ class ExactReasoner:
 
     def refutation(self, state: ExactState) -> Proof | None:
         """Why no consistent trace that begins so matches the query, now or later; None if one does."""
+        if state not in self._known:
+            self._known[state] = self._refuted(state)  # traces of one process repeat few states
+        return self._known[state]
+
+    def _refuted(self, state: ExactState) -> Proof | None:
         last: Proof | None = None
         for matched, leaves in zip(state.matched, self.term_leaves, strict=True):
             last = refute(self.theory, self.graph, leaves & ~matched, state.seen, self.order, self.reuse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from penstock.errors import InvalidConstraint, NeverMatches
@@ -84,7 +84,7 @@ def register(
     notices: list[str] = []
     if not is_active:
         notices.append("the query has no key, so its events make no traces: constraints are not used")
-        constraints = ConstraintSet((), constraints.event_types, ())
+        constraints = replace(constraints, key=(), constraints=())
     elif set(given) != set(constraints.key):
         raise InvalidConstraint(
             f"the constraints hold for traces with one value of ({', '.join(constraints.key)}), "
@@ -187,7 +187,7 @@ def influential(registration: Registration) -> ConstraintSet:
     for proof in registration.verdict.proofs:
         used.update(proof.used)
     kept = tuple(item for item in registration.constraints.constraints if item in used)
-    return ConstraintSet(registration.constraints.key, registration.constraints.event_types, kept)
+    return replace(registration.constraints, constraints=kept)
 
 
 def terminal_types(registration: Registration) -> list[str]:

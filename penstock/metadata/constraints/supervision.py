@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.errors import ConstraintViolated
+from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import TraceEvent
 from penstock.metadata.constraints.tracking import TraceState, TraceStatus, Tracker
 from penstock.metadata.constraints.violations import Violation, ViolationDetector
@@ -27,6 +28,17 @@ class ViolationPolicy(StrEnum):
     RECORD = "record"
     ERROR = "error"
     SHADOW = "shadow"
+
+
+def policy_for(constraints: ConstraintSet, wanted: ViolationPolicy = ViolationPolicy.RECORD) -> ViolationPolicy:
+    """The wanted policy, or the shadow for constraints that nobody vouches for.
+
+    Examples
+    --------
+    >>> policy_for(ConstraintSet(("id",), ("A",), (), is_trusted=False)).value
+    'shadow'
+    """
+    return wanted if constraints.is_trusted else ViolationPolicy.SHADOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,6 @@ class Supervisor:
     Examples
     --------
     >>> from penstock.metadata.constraints.clauses import exclusive
-    >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
     >>> from penstock.metadata.constraints.registration import register
     >>> from penstock.model.event_patterns import seq
     >>> rules = ConstraintSet(("id",), ("A", "B", "C"), (exclusive("C", "B"),))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.exact import TraceEvent, newly_matched
+from penstock.metadata.constraints.exact import ExactReasoner, ExactState, TraceEvent, newly_matched
 from penstock.metadata.constraints.theory import bits
 
 
@@ -38,6 +38,7 @@ class TraceState:
     dead: int
     status: TraceStatus = TraceStatus.LIVE
     has_matched: bool = False
+    exact: ExactState | None = None
 
 
 class Tracker:
@@ -49,6 +50,8 @@ class Tracker:
         Compiled tables.
     exhaustion
         Whether a trace that matched is released when no match can end in a future event.
+    reasoner
+        Asked after every group, if given: finds what the tables do not, at a price. For queries whose matches are dear.
 
     Examples
     --------
@@ -63,15 +66,16 @@ class Tracker:
     <TraceStatus.FAILED: 'failed'>
     """
 
-    def __init__(self, conditions: FailingConditions, exhaustion: bool = True) -> None:
-        self.conditions, self.exhaustion = conditions, exhaustion
+    def __init__(self, conditions: FailingConditions, exhaustion: bool = True, reasoner: ExactReasoner | None = None) -> None:
+        self.conditions, self.exhaustion, self.reasoner = conditions, exhaustion, reasoner
         self.graph, self.theory = conditions.graph, conditions.theory
 
     def start(self) -> TraceState:
         """The state before the first event; failed already if the query never matches."""
         alive = (1 << len(self.conditions.terms)) - 1
         failed = self.conditions.failed_at_start
-        state = TraceState(0, self.graph.completed(0), failed, alive, 0)
+        exact = None if self.reasoner is None else self.reasoner.start()
+        state = TraceState(0, self.graph.completed(0), failed, alive, 0, exact=exact)
         return replace(state, status=self._status(state))
 
     def event(self, name: str, atoms: Iterable[int] | None = None) -> TraceEvent:
@@ -97,7 +101,7 @@ class Tracker:
             if failed & ~after.failed or alive != after.alive:
                 failed, alive = self.conditions.settled(failed | after.failed, alive)
             after = replace(after, failed=failed | after.failed, alive=alive)
-            after = replace(after, status=self._status(after))
+            after = self._reasoned(replace(after, status=self._status(after)), events)
         return replace(after, status=TraceStatus.ENDED) if types & self.theory.terminals else after
 
     def reconsider(self, state: TraceState, matched: int) -> TraceState:
@@ -124,6 +128,13 @@ class Tracker:
 
     def _matched(self, state: TraceState, matched: int) -> TraceState:
         return replace(state, matched=matched, has_matched=state.has_matched or self.graph.is_matched(matched))
+
+    def _reasoned(self, state: TraceState, events: tuple[TraceEvent, ...]) -> TraceState:
+        if self.reasoner is None or state.exact is None:
+            return state
+        exact = self.reasoner.advance(state.exact, events)
+        hopeless = not state.has_matched and state.status is TraceStatus.LIVE and self.reasoner.refutation(exact) is not None
+        return replace(state, exact=exact, status=TraceStatus.FAILED if hopeless else state.status)
 
     def _newly_failed(self, state: TraceState, types: int) -> tuple[int, int]:
         failed, alive = 0, state.alive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from penstock.metadata.constraints.bank import STATUSES, TraceBank
 from penstock.metadata.constraints.clauses import Never, exclusive, horn, prior, require, terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.exact import ExactReasoner
 from penstock.metadata.constraints.pruning import KEEP_ALL, NO_EVENT, must_precede, useless_from
 from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.supervision import PRUNED, Supervisor, ViolationPolicy
@@ -68,10 +70,11 @@ def ends_of(pattern, events):
 
 
 @settings(max_examples=100, deadline=None)
-@given(judged_traces(is_obedient=True), MODES, st.booleans())
-def test_property_b_pruned_traces_have_no_further_match(case, mode, reflexive):
+@given(judged_traces(is_obedient=True), MODES, st.booleans(), st.booleans())
+def test_property_b_pruned_traces_have_no_further_match(case, mode, reflexive, is_exact):
     rules, pattern, events = case
-    follower = Tracker(conditions_of(pattern, rules, disjunctions=mode, reflexive=reflexive))
+    conditions = conditions_of(pattern, rules, disjunctions=mode, reflexive=reflexive)
+    follower = Tracker(conditions, reasoner=ExactReasoner(conditions.theory, conditions.graph) if is_exact else None)
     state, live = follower.start(), set()
     for time, group in grouped(events, EventOrder.TIMESTAMP).items():
         if state.status is TraceStatus.LIVE:
@@ -288,3 +291,20 @@ def test_keys_that_begin_again_forget_what_was_seen():
     bank.keep(np.array([1, 0]))
     assert [STATUSES[number] for number in bank.columns.status] == [TraceStatus.LIVE, TraceStatus.FAILED]
     assert bank.codes(["A", "Unknown"]).tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("skipped", [None, 3, 66])
+def test_more_leaves_than_a_word_has_bits(skipped):
+    names = tuple(f"T{number}" for number in range(70))
+    rules = ConstraintSet(("id",), names, tuple(prior(a, b) for a, b in pairwise(names)))
+    conditions = conditions_of(seq(*names), rules)
+    follower, bank = Tracker(conditions), TraceBank(conditions)
+    state, expected = follower.start(), []
+    for number, name in enumerate(names):
+        state = follower.advance(state, [follower.event(name, () if number == skipped else None)])
+        expected.append(state.status)
+    bank.add(1)
+    passed = to_words((0 if number == skipped else 1 << number for number in range(70)), 70)
+    outcome = bank.advance(np.zeros(70, np.int64), np.arange(70), bank.codes(names), passed)
+    assert [STATUSES[number] for number in outcome.after] == expected
+    assert (TraceStatus.FAILED in expected) == (skipped is not None)

@@ -7,6 +7,7 @@ from penstock.metadata.constraints.clauses import at_most_once, exclusive, horn,
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import ExactReasoner, TraceEvent, newly_matched
+from penstock.metadata.constraints.explanations import worth_watching
 from penstock.metadata.constraints.query_graph import query_graph
 from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.statics import static_check
@@ -140,6 +141,8 @@ def test_b_g7_a_required_event_without_a_legal_position(order):
     start = reasoner.start()
     assert reasoner.refutation(start) is None
     assert reasoner.refutation(reasoner.advance(start, [TraceEvent(theory.code["Z"], 0)])) is not None
+    conditions = register(seq("A", "B"), rules("ABWZ", *B_G7), ("id",), order).conditions
+    assert statuses(Tracker(conditions, reasoner=reasoner), ["Z"]) == [FAILED]
     # The tables do not see it: they stay sound, not complete.
     assert statuses(tracker(seq("A", "B"), "ABWZ", *B_G7), ["Z"]) == [LIVE]
 
@@ -244,3 +247,14 @@ def test_d_5_two_events_together_fail_a_query():
     follower = tracker(seq("X", "C"), "ABCX", horn("A", "B", "C"))
     assert statuses(follower, ["X", "A", "B"]) == [LIVE, LIVE, FAILED]
     assert statuses(follower, ["X", "A"]) == [LIVE, LIVE]
+
+
+def test_joint_conditions_that_cost_more_than_they_gain_can_be_left_out():
+    follower = tracker(seq("X", "C"), "ABCX", horn("A", "B", "C"))
+    (pair,) = [item.explanation for item in follower.conditions.joint]
+    rates = dict.fromkeys("ABCX", 1.0)
+    dear = worth_watching([pair], follower.theory, rates, {pair: 0.01}, work_left=10, check_cost=1)
+    assert dear == []
+    assert statuses(Tracker(follower.conditions.watching(dear)), ["X", "A", "B"]) == [LIVE, LIVE, LIVE]
+    cheap = worth_watching([pair], follower.theory, rates, {pair: 0.9}, work_left=10, check_cost=1)
+    assert statuses(Tracker(follower.conditions.watching(cheap)), ["X", "A", "B"]) == [LIVE, LIVE, FAILED]
