@@ -107,9 +107,9 @@ def _totals(settings: Settings, period: int, dear: int) -> dict[str, float]:
 
 def _panel(found: dict[str, dict[str, float]], x_label: str) -> Panel:
     ticks = tuple(found)
-    names = {**{name: LABELS[name] for name in _CHANGING}, "optimal": "best order of each phase"}
-    series = tuple(Series(label, range(len(ticks)), [found[tick][name] for tick in ticks]) for name, label in names.items())
-    return Panel(x_label, "cost per tuple, with profiling", series, "bars", ticks)
+    ratios = {name: [tick[name] / tick["optimal"] for tick in found.values()] for name in _CHANGING}
+    series = tuple(Series(LABELS[name], range(len(ticks)), values) for name, values in ratios.items())
+    return Panel(x_label, "cost with profiling / best orders", series, "markers", ticks)
 
 
 def rate_of_change(settings: Settings) -> Outcome:
