@@ -54,6 +54,8 @@ def explanations(theory: Theory, needed: int, largest: int = 3, most: int = 256)
     """
     if theory.is_contradiction(needed):
         return []
+    if _has_simple_clauses(theory):
+        largest = 1
     width = len(theory.names)
     labels: dict[int, list[int]] = {1 << number: [0 if needed >> number & 1 else 1 << number] for number in range(width)}
     labels[theory.falsity] = []
@@ -76,6 +78,11 @@ def explanations(theory: Theory, needed: int, largest: int = 3, most: int = 256)
     present = (1 << width) - 1
     found = [Explanation(label & present, label >> width) for label in labels[theory.falsity] if label]
     return sorted(found, key=lambda item: (item.size, item.absent, item.present))[:most]
+
+
+def _has_simple_clauses(theory: Theory) -> bool:
+    """Whether clauses need one type or exclude two: observations that contradict a query together then contradict each other."""
+    return all(clause.body.bit_count() <= (2 if clause.head == theory.falsity else 1) for clause in theory.clauses)
 
 
 def _is_possible(theory: Theory, assumptions: int) -> bool:

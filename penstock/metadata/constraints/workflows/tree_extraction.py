@@ -50,7 +50,8 @@ class Relations:
         pairs = [(one, other) for one in self.names for other in self.names if one != other]
         place = {name: number for number, name in enumerate(self.names)}
         found += [Exclusive(pair) for pair in pairs if pair in self.exclusive and place[pair[0]] < place[pair[1]]]
-        found += [Prior(*pair) for pair in pairs if pair in self.prior - self.exclusive and pair[1] not in ends]
+        ordered = self.prior - self.exclusive
+        found += [Prior(*pair) for pair in pairs if pair in ordered and pair[1] not in ends]
         found += [Require(*pair) for pair in pairs if pair in self.require]
         return tuple(found)
 
@@ -107,7 +108,7 @@ def _leaves(tree: ProcessTree, way: tuple[tuple[ProcessTree, int], ...]) -> Iter
 def _common(one: _Leaf, other: _Leaf) -> int:
     """Depth of the lowest common ancestor of two leaves."""
     depth = 0
-    while one.way[depth] == other.way[depth]:
+    while one.way[depth][1] == other.way[depth][1]:  # equal places so far, so it is the same node
         depth += 1
     return depth
 
