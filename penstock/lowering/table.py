@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
 from penstock.lowering.join_variants import hinted
+from penstock.model.declarations import RowPolicy
 from penstock.model.join_kinds import JoinKind
 from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
@@ -57,7 +58,14 @@ def _window_join(node: nodes.WindowJoin) -> Recipe:
         return hinted(node, node.hint)
     if node.counts_rows:
         return partial(PWJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
-    return partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+    plain = partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+    return partial(plain, on_violation=RowPolicy.TRUST) if _trusts(node) else plain
+
+
+def _trusts(node: nodes.Node) -> bool:
+    """Whether rows that contradict a punctuation get past the entry: others are judged there, and need not be again."""
+    scanned = [found.stream for found in nodes.walk(node) if isinstance(found, nodes.Scan)]
+    return any(stream.on_violation is RowPolicy.TRUST for stream in scanned)
 
 
 def _group_by(node: nodes.GroupBy) -> Recipe:
