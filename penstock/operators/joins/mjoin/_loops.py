@@ -1,8 +1,9 @@
 """Compiled loops of the multiway join: a hash table whose entries lead to chains of rows, newest first.
 
-An entry of the table holds a key's hash, the newest row with it and that row's time: a probe that only asks whether a partner
-exists reads one entry in most cases. From each row a link leads to the next older one with the same hash. An entry counts only
-if it bears the present stamp, so that a table is emptied by changing the stamp.
+A key is a word of 64 bits: the value itself where it fits, else its hash. An entry of the table holds a key, the newest row with
+it and that row's time: a probe that only asks whether a partner exists reads one entry in most cases. From each row a link leads
+to the next older one with the same key. An entry counts only if it bears the present stamp, so that a table is emptied by
+changing the stamp.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numba import njit
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 #: Columns of the table.
-HASH, HEAD, NEWEST, STAMP, WIDTH = 0, 1, 2, 3, 4
+KEY, HEAD, NEWEST, STAMP, WIDTH = 0, 1, 2, 3, 4
 #: No row: the end of a chain, no match.
 NONE = -1
 #: Link of a row whose key is NULL: it is in no chain and matches nothing.
@@ -32,17 +33,20 @@ def compiled(loop: Loop) -> Loop:
 
 @compiled
 def _entry(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compiled
-    """Where a hash stands in the table, or the empty entry where it belongs; hashes are well mixed."""
+    """Where a key stands in the table, or the empty entry where it belongs."""
     mask = len(table) - 1
-    at = key & mask
-    while table[at, STAMP] == stamp and table[at, HASH] != key:
+    word = np.uint64(key)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    at = np.int64(word >> np.uint64(31)) & mask
+    while table[at, STAMP] == stamp and table[at, KEY] != key:
         at = (at + 1) & mask
     return at
 
 
 @compiled
 def insert_rows(
-    table: Any, stamp: int, links: Any, ts: Any, hashes: Any, start: int, stop: int
+    table: Any, stamp: int, links: Any, ts: Any, keys: Any, start: int, stop: int
 ) -> int:  # pragma: no cover - compiled
     """Put rows into their chains and return how many entries are new; the table must have room for them.
 
@@ -52,12 +56,12 @@ def insert_rows(
     for row in range(start, stop):
         if links[row] == NULL_KEY:
             continue
-        at = _entry(table, stamp, hashes[row])
+        at = _entry(table, stamp, keys[row])
         is_new = table[at, STAMP] != stamp
         if is_new or ts[row] >= table[at, NEWEST]:
             new += is_new
             links[row] = NONE if is_new else table[at, HEAD]
-            table[at, HASH], table[at, HEAD], table[at, NEWEST], table[at, STAMP] = hashes[row], row, ts[row], stamp
+            table[at, KEY], table[at, HEAD], table[at, NEWEST], table[at, STAMP] = keys[row], row, ts[row], stamp
             continue
         head = table[at, HEAD]
         while links[head] != NONE and ts[links[head]] > ts[row]:
@@ -72,7 +76,7 @@ def move_entries(old: Any, stamp: int, table: Any) -> None:  # pragma: no cover 
     """Fill a larger table."""
     for i in range(len(old)):
         if old[i, STAMP] == stamp:
-            at = _entry(table, stamp, old[i, HASH])
+            at = _entry(table, stamp, old[i, KEY])
             for column in range(WIDTH):
                 table[at, column] = old[i, column]
 
@@ -91,7 +95,7 @@ def first_matches(
 ) -> Any:  # pragma: no cover - compiled
     """For each of some rows of another window the newest partner from `before` before to `after` after a moment, or none.
 
-    `keys` and `key_links` are the hashes and links of all rows of that other window.
+    `keys` and `key_links` are the keys and links of all rows of that other window.
     """
     out = np.empty(len(rows), np.int64)
     for i in range(len(rows)):

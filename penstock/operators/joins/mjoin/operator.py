@@ -26,7 +26,7 @@ from penstock.operators.joins.mjoin.windows import Window
 from penstock.operators.joins.pwjoin.ordering import Ordering
 
 #: Rows that are processed in one order of probes.
-CHUNK_ROWS = 8192
+CHUNK_ROWS = 32_768
 #: Kind of the control that sets the order of a pipeline: `port`, and `order` as inputs, None to let the policy decide again.
 PROBE_ORDER = "probe_order"
 
@@ -176,7 +176,7 @@ class MJoin:
         self._counts["outside_life"] += int(np.count_nonzero(~alive))
         batch = batch.filter(alive)
         now = self._sent if self.change else self._frontiers[port]
-        late = self._windows[port].useful_until(batch.ts) < now
+        late = batch.ts < self._windows[port].begin(now)
         if not late.any():
             return batch, []
         self._counts["late"] += int(np.count_nonzero(late))

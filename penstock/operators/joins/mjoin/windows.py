@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.hashing import hash_columns
-from penstock.columnar.matching import shifted
+from penstock.columnar.hashing import UInt64s, fixed_words, hash_columns
+from penstock.columnar.matching import is_one_to_one, shifted
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
@@ -26,15 +26,15 @@ _FEWEST_ENTRIES = 1024
 
 
 class KeyIndex:
-    """Finds the rows of a window by the hash of some columns.
+    """Finds the rows of a window by some columns.
 
-    Equal hashes are candidates only; whoever builds results compares the keys unless their hash is one-to-one. Rows are
-    put into chains when somebody looks for them, so that rows that leave before cost nothing.
+    A key of one column of fixed width is that value; others are hashes, and whoever builds results compares the columns. Rows
+    are put into chains when somebody looks for them, so that rows that leave before cost nothing.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
-        self.hashes: Int64s = np.empty(0, np.int64)
+        self.keys: Int64s = np.empty(0, np.int64)
         self.links: Int64s = np.empty(0, np.int64)
         self._table = _empty_table(_FEWEST_ENTRIES)
         self._stamp = 1
@@ -44,8 +44,8 @@ class KeyIndex:
         """Add the rows of a batch, which are the window's rows from `start` on; which of them have no key, None if all have."""
         columns = [batch.column(name) for name in self.columns]
         stop = start + batch.num_rows
-        self.hashes, self.links = (grown(array, stop, start) for array in (self.hashes, self.links))
-        self.hashes[start:stop] = hash_columns(columns, batch.num_rows).view(np.int64)
+        self.keys, self.links = (grown(array, stop, start) for array in (self.keys, self.links))
+        self.keys[start:stop] = self._words(columns, batch.num_rows).view(np.int64)
         self.links[start:stop] = NONE
         nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns if column.null_count]
         if not nulls:
@@ -54,9 +54,14 @@ class KeyIndex:
         self.links[start:stop][absent] = NULL_KEY
         return absent
 
+    @staticmethod
+    def _words(columns: Sequence[pa.Array], rows: int) -> UInt64s:
+        words = fixed_words(columns[0]) if is_one_to_one(columns) else None
+        return hash_columns(columns, rows) if words is None else words
+
     def keep(self, rows: Int64s) -> None:
         """Forget all other rows; those kept are numbered anew."""
-        self.hashes = self.hashes[rows]
+        self.keys = self.keys[rows]
         self.links = np.where(self.links[rows] == NULL_KEY, NULL_KEY, NONE)
         self._stamp += 1
         self._used = self._chained = 0
@@ -74,13 +79,13 @@ class KeyIndex:
             old, self._table = self._table, _empty_table(entries)
             if self._used:
                 move_entries(old, self._stamp, self._table)
-        self._used += insert_rows(self._table, self._stamp, self.links, ts, self.hashes, self._chained, len(ts))
+        self._used += insert_rows(self._table, self._stamp, self.links, ts, self.keys, self._chained, len(ts))
         self._chained = len(ts)
 
-    def first(self, ts: Int64s, keys: KeyIndex, rows: Int64s, at: Int64s, before: int, after: int) -> Int64s:
+    def first(self, ts: Int64s, other: KeyIndex, rows: Int64s, at: Int64s, before: int, after: int) -> Int64s:
         """For each of some rows of another index one partner within a span of time, -1 where there is none."""
         self._chain(ts)
-        found: Int64s = first_matches(self._table, self._stamp, self.links, ts, keys.hashes, keys.links, rows, at, before, after)
+        found: Int64s = first_matches(self._table, self._stamp, self.links, ts, other.keys, other.links, rows, at, before, after)
         return found
 
     def rest(self, ts: Int64s, first: Int64s, at: Int64s, before: int) -> tuple[Int64s, Int64s]:
@@ -177,7 +182,7 @@ class Window:
 
     # -- expiry -------------------------------------------------------------------------------------------------------
 
-    def _begin(self, horizon: int) -> int:
+    def begin(self, horizon: int) -> int:
         """Time from which on rows are in the window at `horizon`; FOREVER where it has no rows any more."""
         if horizon == FOREVER:
             return FOREVER
@@ -185,10 +190,10 @@ class Window:
 
     def leaving(self, horizon: int) -> Int64s:
         """Rows that are in the window up to now and not at `horizon` any more; none if it has no end."""
-        begin = self._begin(horizon)
+        begin = self.begin(horizon)
         if self.length == FOREVER or self._oldest >= begin:
             return np.empty(0, np.int64)
-        rows: Int64s = np.flatnonzero((self.ts >= self._begin(self._horizon)) & (self.ts < begin))
+        rows: Int64s = np.flatnonzero((self.ts >= self.begin(self._horizon)) & (self.ts < begin))
         return rows
 
     def expire(self, horizon: int) -> None:
@@ -196,7 +201,7 @@ class Window:
         if horizon <= self._horizon:
             return
         self._horizon = horizon
-        begin = self._begin(horizon)
+        begin = self.begin(horizon)
         if self._oldest >= begin and begin != FOREVER:
             return
         alive = self.ts >= begin if begin != FOREVER else np.zeros(self.total, np.bool_)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
 from penstock.operators.joins.mjoin.learned import OrderBy
 from penstock.operators.joins.mjoin.operator import MJoin, greedy
 from penstock.operators.joins.mjoin.orders import FixedOrder
+from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 
 
@@ -92,16 +93,16 @@ def fixed(order: Sequence[int]) -> Callable[[PipelinePlan], Any]:
 
 
 def play(join: Any, star: Star, facts: Sequence[Batch]) -> float:
-    """Seconds for all facts but the first batch, which makes the join build what it needs."""
+    """Seconds of work for all facts but the first batch, which makes the join build what it needs."""
     for port, batch in star.dimensions():
         join.on_batch(port, batch)
     start = 0.0
     for number, batch in enumerate(facts):
-        start = perf_counter() if number == 1 else start
+        start = process_time() if number == 1 else start
         join.on_batch(0, batch)
         for port in range(star.leaves + 1):
             join.on_metadata(port, Heartbeat(int(batch.ts[-1]) + 1))
-    return perf_counter() - start
+    return process_time() - start
 
 
 def drifting(phases: int = 3, leaves: int = 6, **more: Any) -> Star:
@@ -117,33 +118,36 @@ def natural(star: Star, kind: str) -> tuple[Any, list[pa.Schema]]:
     windows = [Sliding(1 << 20)] * (star.leaves + 1)
     if kind == "window":
         return WindowJoin(schemas, keys, windows, output), schemas
+    if kind == "pwjoin":
+        return PWJoin(schemas, keys, windows, output), schemas
     return MJoin(schemas, JoinGraph.natural(keys), windows, output), schemas
 
 
-def play_natural(join: Any, schemas: Sequence[pa.Schema], rounds: int = 8, rows: int = 4_096) -> tuple[float, int]:
-    """Seconds for streams of equal rate, of which the last has few common keys; and the number of results."""
-    coins, results, start = np.random.default_rng(3), 0, perf_counter()
+def play_natural(join: Any, schemas: Sequence[pa.Schema], rounds: int = 14, rows: int = 4_096) -> tuple[float, int]:
+    """Seconds of work for streams of equal rate, of which the last has few common keys; and the number of results."""
+    coins, results, start = np.random.default_rng(3), 0, process_time()
     for number in range(rounds):
         for port, schema in enumerate(schemas):
             spread = 4_000_000 if port == len(schemas) - 1 else 100_000
             keys, ts = coins.integers(0, spread, rows), np.arange(number * rows, (number + 1) * rows)
             batch = Batch(pa.RecordBatch.from_arrays([pa.array(keys), pa.array(ts)], schema=schema), ts, ts)
-            results += sum(out.num_rows for out in join.on_batch(port, batch))
+            results += sum(out.num_rows for out in join.on_batch(port, batch) if isinstance(out, Batch))
         for port in range(len(schemas)):
             join.on_metadata(port, Heartbeat((number + 1) * rows))
-    return perf_counter() - start, results
+    return process_time() - start, results
 
 
 def main() -> None:
-    star = drifting(keys=200_000, batches=20)
+    star = drifting(leaves=8, keys=500_000, batches=4, batch_rows=65_536)
     facts = star.facts()
     written = list(range(star.leaves))
-    play(star.join(greedy), star, facts[:3])
+    play(star.join(greedy), star, facts[:2])
     for name, orders in (("fixed", fixed(written)), ("greedy", greedy), ("agreedy", OrderBy()), ("fixed", fixed(written))):
         join = star.join(orders)
         seconds, counters = play(join, star, facts), join.counters()
         print(f"{name:8} {seconds:.3f} s, {counters['probes_0']} probes and {counters['extra_probes']} extra")
-    for kind in ("mjoin", "window"):
+    for kind in ("mjoin", "pwjoin", "window"):
+        play_natural(*natural(star, kind), rounds=1)
         seconds, results = play_natural(*natural(star, kind))
         print(f"{kind:8} {seconds:.3f} s, {results} results")
 
