@@ -116,10 +116,12 @@ class CostModel:
         self._samples = [[] for _ in self.declared]
         return found
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self, has_samples: bool = True) -> dict[str, Any]:
+        """JSON values; without samples where measurements only leave as reports and decide nothing."""
+        kept = [samples[-SAMPLES:] if has_samples else [] for samples in self._samples]
         return {
             "told": [[number, cost] for number, cost in sorted(self._told.items())],
-            "samples": [[list(sample) for sample in samples[-SAMPLES:]] for samples in self._samples],
+            "samples": [[list(sample) for sample in samples] for samples in kept],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:

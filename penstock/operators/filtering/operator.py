@@ -94,6 +94,7 @@ class AdaptiveFilter:
         self.pipeline = Pipeline(self.arrangement, self.costs, self.tally, self.settings.on_error, clock)
         self._pending: list[ProfileRows] = []
         self._reported = (0, 0)
+        self._newest_ts: int | None = None
         self._segment = self._stored_changes = 0
 
     def _check_columns(self) -> None:
@@ -111,6 +112,7 @@ class AdaptiveFilter:
         if not self.arrangement.filters:
             self.tally.chunk(batch.num_rows, batch.num_rows, 0)
             return (batch,)
+        self._see(int(batch.ts.max()))
         coins = self._coins(batch)
         kept, refused = [], list[Quarantined]()
         # All chunks are done before anything is returned: a filter that fails leaves no part of a batch behind.
@@ -124,6 +126,9 @@ class AdaptiveFilter:
         chosen = np.concatenate(kept)
         passed = batch if len(chosen) == batch.num_rows else batch.take(chosen)
         return (passed, *refused)
+
+    def _see(self, ts: int) -> None:
+        self._newest_ts = ts if self._newest_ts is None else max(ts, self._newest_ts)
 
     def _coins(self, batch: Batch) -> Flags | None:
         """Which rows are profiled if rejected; None when there is nothing to order."""
@@ -149,8 +154,10 @@ class AdaptiveFilter:
         return self.costs.estimates(is_measured)[list(self.arrangement.free)]
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
-        if isinstance(mark, Heartbeat) and mark.ts != FOREVER and self.settings.mode is Mode.SHARD:
-            self.policy.expire(mark.ts)
+        if isinstance(mark, Heartbeat) and mark.ts != FOREVER:
+            self._see(mark.ts)
+            if self.settings.mode is Mode.SHARD:
+                self.policy.expire(mark.ts)
         return () if isinstance(mark, End) else (mark,)
 
     def on_control(self, decision: Control) -> Elements:
@@ -181,9 +188,8 @@ class AdaptiveFilter:
         arrived = self.tally.totals["arrived"]
         dropped = arrived - self.tally.totals["passed"] - self.tally.totals["failed"]
         before, self._reported, self._pending = self._reported, (arrived, dropped), []
-        now = int(rows.ts.max()) if len(rows) else None
         return ShardReport(
-            self.label, self.policy.version, rows, self.costs.drain(), now, arrived - before[0], dropped - before[1]
+            self.label, self.policy.version, rows, self.costs.drain(), self._newest_ts, arrived - before[0], dropped - before[1]
         )  # fmt: skip
 
     def describe(self) -> dict[str, Any]:
@@ -231,7 +237,7 @@ class AdaptiveFilter:
             "names": list(self.arrangement.names),
             "order": list(self.order),
             "policy": self.policy.snapshot(),
-            "costs": self.costs.snapshot(),
+            "costs": self.costs.snapshot(has_samples=False),
             "tally": self.tally.snapshot(),
             "segment": self._segment,
         }

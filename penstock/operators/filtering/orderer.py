@@ -72,6 +72,8 @@ class Orderer:
             for number, calls in enumerate(report.samples):
                 for count, seconds in calls:
                     self.costs.add(number, count, seconds)
+        for now in (report.now for report in mine if report.now is not None):
+            self.policy.expire(now)
         rows = ProfileRows.concat([report.rows for report in mine if self._is_good(report)])
         if len(rows):
             order = np.argsort(rows.ts, kind="stable")

@@ -29,7 +29,7 @@ class ShardReport:
     samples
         For each filter the calls measured: rows and seconds.
     now
-        Newest event time seen; None when there was no row.
+        Newest event time seen, so that profiles grow old without new ones; None when there was none.
     rows_in, drops
         Rows seen and rejected.
     """

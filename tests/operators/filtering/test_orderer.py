@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flag_filters import drifting, flag_filters, flag_schema
 
-from penstock.model.elements import Control
+from penstock.model.elements import Control, Heartbeat
 from penstock.operators.filtering.descriptors import Filter
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.orderer import Orderer
@@ -125,6 +125,18 @@ def test_the_newest_rows_of_a_batch_are_kept():
     orderer = orderer_of(declared_cost=1.0)
     orderer.absorb(0, [report([1] * 4, ts=9), report([2] * 4, ts=5)])
     assert orderer.policy.window.bits.tolist() == [1] * 4
+
+
+def test_profiles_grow_old_although_nothing_is_profiled():
+    order = OrderSettings(window_rows=8, min_fill=8, max_age=10)
+    orderer = Orderer(plain("ab", declared_cost=1.0), FilterSettings(order), "f")
+    orderer.absorb(0, [report([1, 2, 2], ts=5)])
+    assert len(orderer.policy.window) == 3
+    orderer.absorb(1, [report([], ts=30)])
+    assert len(orderer.policy.window) == 0
+    operator = AdaptiveFilter(flag_schema(2), flag_filters(2), FilterSettings(order), "f")
+    operator.on_metadata(0, Heartbeat(77))
+    assert operator.report().now == 77
 
 
 def test_an_order_can_be_imposed():
