@@ -221,7 +221,10 @@ def brute_force(given_elements: Sequence[tuple[int, Element]]) -> list[tuple[int
 
 
 def given_to(operator: PJoin, port: int, element: Element) -> Sequence[Any]:
-    return operator.on_batch(port, element) if isinstance(element, Batch) else operator.on_metadata(port, element)  # type: ignore[arg-type]
+    if isinstance(element, Batch):
+        return operator.on_batch(port, element)
+    assert isinstance(element, Heartbeat | Herald | Punctuation)
+    return operator.on_metadata(port, element)
 
 
 configurations = st.builds(
