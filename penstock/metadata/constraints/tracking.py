@@ -115,7 +115,8 @@ class Tracker:
                 failed |= 1 << number
         failed, alive = self.conditions.settled(failed, after.alive)
         after = replace(after, failed=failed, alive=alive)
-        return replace(after, status=self._status(after))
+        # Complete matches may still wait for an absence to be confirmed, so the trace counts as exhausted, not as failed.
+        return replace(after, status=TraceStatus.LIVE if self._status(after) is TraceStatus.LIVE else TraceStatus.EXHAUSTED)
 
     def impossible(self, state: TraceState) -> int:
         """Types of which no further event can come: an absence of such a type is settled."""

@@ -230,7 +230,7 @@ def test_b_g17_a_leaf_that_left_the_window_and_cannot_come_again():
     for name in "AX":
         state = follower.advance(state, [follower.event(name)])
     assert state.status is LIVE
-    assert follower.reconsider(state, matched=0).status is FAILED
+    assert follower.reconsider(state, matched=0).status is EXHAUSTED
 
 
 def test_b_g18_an_absence_is_settled_when_the_type_cannot_come():
