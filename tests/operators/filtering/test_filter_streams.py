@@ -213,3 +213,26 @@ def test_g6_changing_selectivities_have_the_published_integers():
         assert (played.base, played.extra, policy.corrections) == expected
     parts = [DropStatistics(histogram(masks[start : start + 100_000], 8), costs) for start in range(0, 2_000_000, 100_000)]
     assert sum(known.cost(known.optimal()) for known in parts) == 5_954_548
+
+
+@pytest.mark.parametrize(
+    ("settings", "regret"),
+    [
+        ({"algorithm": "sweep", "check": "continuous", "min_fill": 250}, 188_393),
+        ({"algorithm": "sweep", "check": "continuous", "min_fill": 100}, 107_295),
+        ({"algorithm": "local_swaps", "min_fill": 300}, 239_993),
+    ],
+)
+def test_g5_with_other_evidence_has_the_published_regret(settings, regret: int):
+    masks = reversed_halfway(7, 1_200_000, A1)
+    after = DropStatistics(histogram(masks[600_000:], 8))
+    _, played = run(masks, 8, 7, **settings)
+    assert base_costs(masks, played)[600_000:].sum() - after.cost(after.greedy()) == regret
+
+
+def test_too_much_support_freezes_a_bad_tail():
+    masks, costs = correlated(3, 1_000_000, S8, 2, None), (1, 10) * 4
+    policy, _ = run(masks, 8, 3, None, costs, algorithm="sweep", check="continuous", min_support=30)
+    known = DropStatistics(histogram(masks, 8), costs)
+    assert known.cost(policy.order()) / 1e6 == pytest.approx(4.217, abs=6e-4)
+    assert known.cost(known.optimal()) / 1e6 == pytest.approx(3.328, abs=6e-4)
