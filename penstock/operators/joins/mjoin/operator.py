@@ -16,7 +16,7 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
-from penstock.operators.joins.mjoin.checking import check_graph, lengths_of
+from penstock.operators.joins.mjoin.checking import check_graph, checked_costs, lengths_of
 from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
 from penstock.operators.joins.mjoin.orders import GreedyOnWindow, ProbeOrder
 from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
@@ -27,7 +27,10 @@ from penstock.operators.joins.pwjoin.ordering import Ordering
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768
-#: Kind of the control that sets the order of a pipeline: `port`, and `order` as inputs, None to let the policy decide again.
+#: A row that is first combined with another input has many partners there; so many fewer rows make a chunk then.
+LEAD_PARTNERS = 16
+#: Kind of the control for one pipeline: `operator`, the label of the join, `port`, and `order` as inputs (None lets the policy
+#: decide again) or `costs` of probing each input, as measured.
 PROBE_ORDER = "probe_order"
 
 _COUNTERS = ("null_keys", "late", "outside_life")
@@ -72,6 +75,8 @@ class MJoin:
         Share of the dropped rows that is shown to the policy, and the seed of the coins.
     style
         See `Style`.
+    label
+        Name by which controls address the join.
 
     Notes
     -----
@@ -114,6 +119,7 @@ class MJoin:
         seed: int = 0,
         chunk_rows: int = CHUNK_ROWS,
         style: Style = "auto",
+        label: str = "",
     ) -> None:
         if not 0 <= share <= 1:
             raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
@@ -122,12 +128,12 @@ class MJoin:
         check_graph(graph, schemas)
         self.lengths = lengths_of(windows, graph.ports)
         self.life = life or Lifespan()
-        self.change, self.chunk_rows = change, chunk_rows
+        self.change, self.chunk_rows, self.label = change, chunk_rows, label
         plans = [graph.plan(port, style) for port in range(graph.ports)]
         self._windows = [
             Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)
         ]
-        probe_costs = [1.0] * graph.ports if costs is None else list(costs)
+        probe_costs = checked_costs([1.0] * graph.ports if costs is None else costs, graph.ports)
         self._pipelines = [
             Pipeline(plan, self._windows, orders(plan), plan.costs(probe_costs), share, seed, not change and graph.ports > 2)
             for plan in plans
@@ -201,9 +207,11 @@ class MJoin:
     def _join(self, port: int, rows: Int64s, spans: Spans, at: Int64s | None = None, change: int = 1) -> None:
         """Join stored rows at given moments, by default their own times."""
         moments = self._windows[port].ts[rows] if at is None else at
-        for start in range(0, len(rows), self.chunk_rows):
-            chunk = slice(start, start + self.chunk_rows)
-            self._results.add(self._pipelines[port].run(rows[chunk], moments[chunk], spans), change)
+        pipeline = self._pipelines[port]
+        step = self.chunk_rows if not pipeline.plan.lead else max(self.chunk_rows // LEAD_PARTNERS, 1)
+        for start in range(0, len(rows), step):
+            chunk = slice(start, start + step)
+            self._results.add(pipeline.run(rows[chunk], moments[chunk], spans), change)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -247,10 +255,14 @@ class MJoin:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def on_control(self, decision: Control) -> Elements:
-        if decision.kind == PROBE_ORDER:
-            pipeline, order = self._pipelines[decision.detail["port"]], decision.detail["order"]
-            numbers = {vertex.port: number for number, vertex in enumerate(pipeline.plan.probes)}
-            pipeline.pinned = None if order is None else pipeline.plan.repaired([numbers[port] for port in order])
+        detail = decision.detail
+        if decision.kind != PROBE_ORDER or detail.get("operator", "") != self.label:
+            return ()
+        pipeline = self._pipelines[detail["port"]]
+        if "order" in detail:
+            pipeline.pin(detail["order"])
+        if "costs" in detail:
+            pipeline.costs = pipeline.plan.costs(checked_costs(detail["costs"], len(self.lengths)))
         return ()
 
     def report(self) -> tuple[PipelineReport, ...]:

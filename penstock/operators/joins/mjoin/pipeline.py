@@ -87,6 +87,11 @@ class Pipeline:
         """Numbers of the probes in the order of the moment."""
         return self._order
 
+    def pin(self, order: Sequence[int] | None) -> None:
+        """Keep to an order of inputs from outside, whatever the policy says; None: obey the policy again."""
+        numbers = {vertex.port: number for number, vertex in enumerate(self.plan.probes)}
+        self.pinned = None if order is None else self.plan.repaired([numbers[port] for port in order])
+
     # -- processing ---------------------------------------------------------------------------------------------------
 
     def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
@@ -231,6 +236,7 @@ class Pipeline:
         return {
             "order": list(self._order),
             "pinned": self.pinned and list(self.pinned),
+            "costs": self.costs.tolist(),
             "policy": self.policy.snapshot(),
             "evaluations": self.evaluations.tolist(),
             "drops": self.drops.tolist(),
@@ -240,6 +246,7 @@ class Pipeline:
     def restore(self, state: Mapping[str, Any]) -> None:
         self._order = tuple(state["order"])
         self.pinned = None if state["pinned"] is None else tuple(state["pinned"])
+        self.costs = np.array(state["costs"])
         self.policy.restore(state["policy"])
         shape = self.evaluations.shape
         self.evaluations = np.array(state["evaluations"], np.int64).reshape(shape)

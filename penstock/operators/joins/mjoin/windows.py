@@ -240,6 +240,9 @@ class Window:
         self._next, self._horizon = meta["next"], meta["horizon"]
         self._dead, self.expired = meta["dead"], meta["expired"]
         self._segments = [(number, Batch.restored(segments[f"{self.name}-{number}"])) for number in meta["segments"]]
+        self.total = 0
+        for index in self.indexes.values():
+            index.keep(np.empty(0, np.int64))
         for _, batch in self._segments:
             self._index(batch)
         self._oldest = meta["oldest"]

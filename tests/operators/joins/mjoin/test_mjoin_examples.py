@@ -307,16 +307,48 @@ def test_rows_outside_the_life_of_the_query_are_left_out() -> None:
 
 
 def test_a_control_sets_the_order_of_one_pipeline_and_gives_it_back_to_the_policy() -> None:
-    join = make_join(JoinGraph.natural([["0.a"], ["1.a"], ["2.a"]]), [Sliding(5)] * 3, deltas=False)
-    join.on_control(Control(1, PROBE_ORDER, {"port": 0, "order": [2, 1]}))
-    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [1]))
+    join = make_join(JoinGraph.natural([["0.a"], ["1.a"], ["2.a"]]), [Sliding(5)] * 3, deltas=False, label="common")
+    join.on_control(Control(1, PROBE_ORDER, {"operator": "another", "port": 1, "order": [2, 0]}))
+    join.on_control(Control(1, PROBE_ORDER, {"operator": "common", "port": 0, "order": [2, 1]}))
+    for port in (0, 1):
+        join.on_batch(port, batch(schema_of(port), [(port, 1, 0, 0)], [1]))
     report = join.report()[0]
     assert (report.order, report.evaluations, report.drops) == ((2, 1), {1: (0, 0), 2: (1, 0)}, {1: (0, 0), 2: (1, 0)})
-    join.on_control(Control(2, PROBE_ORDER, {"port": 0, "order": None}))
+    assert join.report()[1].order == (0, 2)
+    join.on_control(Control(2, PROBE_ORDER, {"operator": "common", "port": 0, "order": None}))
     join.on_control(Control(3, "anything else"))
     join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [2]))
     assert join.report()[0].order == (1, 2)
     assert join.counters()["reorderings"] == 2
+
+
+def test_costs_decide_between_probes_and_may_be_told_by_a_control() -> None:
+    def eager(plan: PipelinePlan) -> GreedyOnWindow:
+        return GreedyOnWindow(plan.ancestors, min_fill=1)
+
+    graph = JoinGraph.natural([["0.a"], ["1.a"], ["2.a"]])
+    join = make_join(graph, [Sliding(5)] * 3, deltas=False, orders=eager, share=1.0, costs=[1.0, 3.0, 1.0])
+    for at in range(2):
+        join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [at]))
+    assert join.report()[0].order == (2, 1)
+    join.on_control(Control(1, PROBE_ORDER, {"port": 0, "costs": [1.0, 1.0, 9.0]}))
+    for at in range(2, 4):
+        join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [at]))
+    assert join.report()[0].order == (1, 2)
+    for costs in ([1.0, 1.0], [1.0, 0.0, 1.0]):
+        with pytest.raises(InvalidConfiguration, match="it must be above 0"):
+            make_join(graph, [Sliding(5)] * 3, deltas=False, costs=costs)
+
+
+def test_a_used_join_becomes_what_is_restored_into_it() -> None:
+    join = pair(deltas=False)
+    empty = join.snapshot()
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)] * 3, [1, 2, 3]))
+    join.on_batch(1, batch(schema_of(1), [(1, 1, 0, 0)], [3]))
+    join.restore(empty)
+    assert join.counters() == pair(deltas=False).counters()
+    join.on_batch(1, batch(schema_of(1), [(1, 1, 0, 0)], [3]))
+    assert join.on_batch(2, batch(schema_of(2), [(1, 1, 0, 0)], [3])) == []
 
 
 def test_punctuations_and_ends_are_heard_and_other_marks_pass() -> None:
