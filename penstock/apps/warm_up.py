@@ -17,13 +17,16 @@ from penstock.workloads.playback import Playback
 _TICKS_PER_BATCH, _BATCHES = 4_000, 3
 
 _FEED = "bids_per_item '10', open_items '60', rate '10000'"
-#: Joins that no example uses, because they run by hint only; one spills.
+#: Joins that no example uses, because they run by hint only; some spill, one of them by scopes.
 _HINTED = f"""
 CREATE STREAM auction (item_id BIGINT, opens TIMESTAMP, UNIQUE (item_id), WATERMARK opens DELAY OF INTERVAL 0 SECONDS)
   USING feed OPTIONS (workload 'auction.auction', {_FEED});
 CREATE STREAM bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, mark STRING, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
   USING feed OPTIONS (workload 'auction.bid', marks 'constant', {_FEED}) PUNCTUATIONS FROM mark;
 CREATE CQ xjoin AS SELECT /*+ XJOIN(memory_rows = 500) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
+CREATE STREAM sorted_bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
+  USING feed OPTIONS (workload 'auction.bid', {_FEED}) PUNCTUATE item_id BY SORTING 500 ROWS;
+CREATE CQ scoped AS SELECT /*+ PJOIN(memory_rows = 500) */ b.price FROM auction a, sorted_bid b WHERE a.item_id = b.item_id;
 CREATE CQ pjoin AS SELECT /*+ PJOIN(memory_rows = 50) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
 """ + "".join(
     f"""

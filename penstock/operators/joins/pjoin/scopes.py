@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.metadata.chunks import hot_mask, share_in_scope, summarise
 from penstock.metadata.scoped import coded, decoded
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
@@ -25,7 +24,8 @@ class Scopes:
     """Positive scopes of both sides: "each of the next N rows matches".
 
     A stored tuple of one side is *cold* while the next rows of the other side cannot have its key, else *hot*. Answers never
-    depend on it: a row that breaks a scope finds its partners on disk, later.
+    depend on it: a row that breaks a scope finds its partners on disk, later. Keys of tuples on disk stay in memory, so hot
+    and cold are exact here; bounds and sketches of chunks (`penstock.metadata.chunks`) are for states whose keys are not.
 
     Parameters
     ----------
@@ -83,23 +83,15 @@ class Scopes:
 
         None if there are more buckets than rows in scope: these need not even so many.
         """
-        scope = self._said[1 - side]
+        scope, keys = self._said[1 - side], self._core.keys
         if scope is None:
             return _NONE
-        records, number = self._core.keys.records, self._core.keys.number
-        away = np.flatnonzero(records.chain[layout.AWAY + side, :number] >= 0)
-        bucket_of = records.bucket[away]
-        columns = [column.take(pa.array(away)) for column in self._core.keys.columns]
-        hot: list[tuple[float, int]] = []
-        for bucket in np.unique(bucket_of).tolist():
-            rows = pa.array(np.flatnonzero(bucket_of == bucket))
-            pieces = [summarise(str(bucket), column.take(rows), _NONE, 0) for column in columns]
-            names = self._keys[1 - side]
-            if all(hot_mask([piece], scope, name)[0] for piece, name in zip(pieces, names, strict=True)):
-                hot.append((min(share_in_scope(*known) for known in zip(pieces, [scope] * len(names), names, strict=True)), bucket))
-        if scope.rows is not None and scope.rows < len(hot):
-            return _NONE
-        return np.array([bucket for _, bucket in sorted(hot, key=lambda found: (-found[0], found[1]))], np.int64)
+        away = keys.records.chain[layout.AWAY + side, : keys.number] >= 0
+        bucket_of = keys.records.bucket[: keys.number]
+        hot = np.bincount(bucket_of[away & self.hot_keys(side)], minlength=keys.buckets)
+        share = hot / np.maximum(np.bincount(bucket_of[away], minlength=keys.buckets), 1)
+        found: Int64s = np.argsort(-share, kind="stable")[: np.count_nonzero(hot)]
+        return _NONE if scope.rows is not None and scope.rows < len(found) else found
 
     # -- state --------------------------------------------------------------------------------------------------------
 
