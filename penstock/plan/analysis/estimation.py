@@ -271,11 +271,18 @@ class JoinStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An estimate of a join's state beside what was measured."""
+    """An estimate of a join's state beside what was measured.
+
+    Parameters
+    ----------
+    is_bound
+        It takes every row to stay for its window; where values are closed earlier less is kept.
+    """
 
     operator: str
     estimated_rows: float
     measured_rows: float
+    is_bound: bool = False
 
     @property
     def error(self) -> float:
@@ -283,6 +290,9 @@ class Comparison:
         return abs(self.estimated_rows - self.measured_rows) / max(self.measured_rows, 1.0)
 
     def __str__(self) -> str:
+        if self.is_bound:
+            stay = f"{self.estimated_rows:,.0f} if every row stayed for its window"
+            return f"{self.operator}: {self.measured_rows:,.0f} rows measured, {stay}"
         return (
             f"{self.operator}: about {self.estimated_rows:,.0f} rows estimated, {self.measured_rows:,.0f} measured "
             f"({self.error:.0%} off)"
@@ -296,11 +306,14 @@ def compare(operator: str, estimates: Sequence[InputEstimate], measured_rows: fl
     --------
     >>> print(compare("WindowJoin1", [InputEstimate("a", 500, 0.5, 32, Basis.MEASURED)], 240))
     WindowJoin1: about 250 rows estimated, 240 measured (4% off)
+    >>> print(compare("WindowJoin1", [InputEstimate("a", 500, 0.5, 32, Basis.WINDOW)], 20))
+    WindowJoin1: 20 rows measured, 250 if every row stayed for its window
     """
     rows = [estimate.rows for estimate in estimates]
     if any(found is None or not isfinite(found) for found in rows):
         return None
-    return Comparison(operator, sum(found for found in rows if found is not None), measured_rows)
+    is_bound = any(estimate.basis is Basis.WINDOW for estimate in estimates)
+    return Comparison(operator, sum(found for found in rows if found is not None), measured_rows, is_bound)
 
 
 class Retuning:
