@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.model.elements import FOREVER, NEVER
-from penstock.operators.patterns._machine import Programs, Scratch, Values, compiled, entrance, holds
+from penstock.operators.patterns._machine import Programs, Scratch, Values, allocating, compiled, entrance, holds
 from penstock.operators.patterns.tables import NAMED, TERMINAL, Rules, TermTables
 
 
@@ -42,6 +42,8 @@ class Frame(NamedTuple):
     registers: Any
     cells: Any
     fcells: Any
+    #: Room for the events of one list.
+    listed: Any
 
 
 class Absents(NamedTuple):
@@ -111,7 +113,7 @@ def split_traces(codes: Any, ts: Any, rank: Any, classes: Any, ttl: int, new: in
     return bounds[: number + 2], ends[: number + 1], active[: number + 1]
 
 
-@compiled
+@allocating
 def grown(array: Any, needed: int) -> Any:  # pragma: no cover - compiled
     """The array with room for `needed` rows."""
     if needed <= len(array):
@@ -122,13 +124,13 @@ def grown(array: Any, needed: int) -> Any:  # pragma: no cover - compiled
     return larger
 
 
-@compiled
-def new_frame(rules: Rules, tables: TermTables) -> Frame:  # pragma: no cover - compiled
+@allocating
+def new_frame(rules: Rules, tables: TermTables, longest: int) -> Frame:  # pragma: no cover - compiled
     size = 1
     for k in range(len(tables.slots)):
         size = max(size, tables.slots[k, 0] + 4)
     cells = np.zeros(size, np.int64)
-    return Frame(np.zeros(2 * rules.atoms + 3, np.int64), cells, cells.view(np.float64))
+    return Frame(np.zeros(2 * rules.atoms + 3, np.int64), cells, cells.view(np.float64), np.zeros(longest, np.int64))
 
 
 @compiled

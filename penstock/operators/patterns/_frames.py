@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from penstock.operators.patterns._events import Frame, Search
 from penstock.operators.patterns._machine import compare_float, compiled, holds
 from penstock.operators.patterns.opcodes import GREATER, LESS
@@ -92,7 +90,7 @@ def _holds_along(search: Search, buffer: Buffer, frame: Frame, row: int, head: i
     while node >= 0:
         number += int(buffer.place[node] == place)
         node = buffer.before[node]
-    listed, at, node = np.empty(number, np.int64), number, head
+    listed, at, node = frame.listed, number, head
     while node >= 0:
         if buffer.place[node] == place:
             at -= 1

@@ -18,7 +18,15 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def compiled(loop: Loop) -> Loop:
-    """Compile a function that only compiled functions call; without an entrance for Python this takes half the time."""
+    """Compile a function that only compiled functions call and that makes no array.
+
+    Such a function need not count references: with dozens of arrays handed around, counting costs more than the work.
+    """
+    return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop))
+
+
+def allocating(loop: Loop) -> Loop:
+    """Compile a function that only compiled functions call and that makes arrays."""
     return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(loop))
 
 

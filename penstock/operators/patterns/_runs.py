@@ -27,12 +27,12 @@ from penstock.operators.patterns._events import (
     new_frame,
 )
 from penstock.operators.patterns._frames import Buffer, Runs, completes, extends, load
-from penstock.operators.patterns._machine import compiled, entrance
+from penstock.operators.patterns._machine import allocating, compiled, entrance
 from penstock.operators.patterns.tables import ANY, NEXT, TermTables
 
-#: Places in `counts`: runs, nodes, matches, their nodes; of the trace at hand the oldest start of an undecided run and the
-#: time of the next decision.
-RUNS, NODES, MATCHES, MATCH_NODES, OLDEST, DUE = range(6)
+#: Places in `counts`: runs, nodes, matches, their nodes; of the trace at hand the oldest start of an undecided run, the
+#: time of the next decision, and whether it is to be gone through again with more room.
+RUNS, NODES, MATCHES, MATCH_NODES, OLDEST, DUE, CRAMPED = range(7)
 
 
 class Found(NamedTuple):
@@ -66,24 +66,18 @@ class Memory(NamedTuple):
     found: Found
 
 
-@compiled
-def _with_room(memory: Memory, counts: Any) -> Memory:  # pragma: no cover - compiled
-    """The same with room for one more run and one more node."""
-    runs, buffer = memory.runs, memory.buffer
-    run, node = counts[RUNS] + 1, counts[NODES] + 1
-    if run > len(runs.head):
-        ends, masks, starts = grown(runs.head, run), grown(runs.filled, run), grown(runs.started, run)
-        runs = Runs(ends, masks, starts, grown(runs.registers, run), grown(runs.cells, run))
-    if node > len(buffer.event):
-        events, places = grown(buffer.event, node), grown(buffer.place, node)
-        buffer = Buffer(events, places, grown(buffer.before, node), grown(buffer.marked, node))
-    return Memory(runs, buffer, memory.found)
-
-
-@compiled
-def _with_room_for_match(found: Found, counts: Any, nodes: int) -> Found:  # pragma: no cover - compiled
-    starts, decided = grown(found.starts, counts[MATCHES] + 2), grown(found.decided, counts[MATCHES] + 1)
-    return Found(starts, decided, grown(found.place, counts[MATCH_NODES] + nodes), grown(found.event, counts[MATCH_NODES] + nodes))
+@allocating
+def _roomier(memory: Memory) -> Memory:  # pragma: no cover - compiled
+    """The same with twice the room for everything."""
+    runs, buffer, found = memory.runs, memory.buffer, memory.found
+    run, node, match, part = 2 * len(runs.head), 2 * len(buffer.event), 2 * len(found.decided), 2 * len(found.place)
+    ends, masks, starts = grown(runs.head, run), grown(runs.filled, run), grown(runs.started, run)
+    events, places = grown(buffer.event, node), grown(buffer.place, node)
+    return Memory(
+        Runs(ends, masks, starts, grown(runs.registers, run), grown(runs.cells, run)),
+        Buffer(events, places, grown(buffer.before, node), grown(buffer.marked, node)),
+        Found(grown(found.starts, match + 1), grown(found.decided, match), grown(found.place, part), grown(found.event, part)),
+    )
 
 
 @compiled
@@ -107,7 +101,7 @@ def _mark(buffer: Buffer, node: int, keep: Any) -> None:  # pragma: no cover - c
 
 
 @compiled
-def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> None:  # pragma: no cover - compiled
     """Add the run in the frame, if it is a match and decided now; one that is decided later is kept in mind."""
     search, counts, buffer, frame = task.search, task.counts, memory.buffer, task.frame
     head, started = memory.runs.head[run], memory.runs.started[run]
@@ -115,18 +109,21 @@ def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory: 
         at = max(at, started + search.rules.within)
     at = min(at, end)
     if at < task.horizon.old or not completes(search, buffer, frame, memory.runs.filled[run], head):
-        return memory
+        return
     if at >= task.horizon.new:
         counts[DUE], counts[OLDEST] = min(counts[DUE], at), min(counts[OLDEST], started)
         _mark(buffer, head, task.keep)
-        return memory
+        return
     if not is_absent(search, frame, task.absents, started, search.events.ts[buffer.event[head]]):
-        return memory
+        return
     number, node = 0, head
     while node >= 0:
         number += 1
         node = buffer.before[node]
-    found = _with_room_for_match(memory.found, counts, number)
+    found = memory.found
+    if counts[MATCHES] == len(found.decided) or counts[MATCH_NODES] + number > len(found.place):
+        counts[CRAMPED] = 1
+        return
     counts[MATCH_NODES] += number
     place, node = counts[MATCH_NODES], head
     while node >= 0:
@@ -136,22 +133,23 @@ def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory: 
     found.decided[counts[MATCHES]] = at
     counts[MATCHES] += 1
     found.starts[counts[MATCHES]] = counts[MATCH_NODES]
-    return Memory(memory.runs, buffer, found)
 
 
 @compiled
-def _report_stored(task: Task, memory: Memory, run: int, at: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _report_stored(task: Task, memory: Memory, run: int, at: int, end: int) -> None:  # pragma: no cover - compiled
     """Report a run that was only waiting to grow longer."""
     load(memory.runs, run, task.frame)
-    return _report(task, memory, run, at, end)
+    _report(task, memory, run, at, end)
 
 
 @compiled
-def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int) -> None:  # pragma: no cover - compiled
     """Store what became of a run, which is in the frame, and report it if all its places are filled."""
     counts, frame, now = task.counts, task.frame, task.search.events.ts[event]
-    memory = _with_room(memory, counts)
     runs, buffer = memory.runs, memory.buffer
+    if counts[RUNS] == len(runs.head) or counts[NODES] == len(buffer.event):
+        counts[CRAMPED] = 1
+        return
     node, new = counts[NODES], counts[RUNS]
     buffer.event[node], buffer.place[node], buffer.before[node], buffer.marked[node] = event, place, runs.head[run], False
     counts[NODES] += 1
@@ -163,14 +161,13 @@ def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int)
         runs.cells[new, k] = frame.cells[k]
     is_full = runs.filled[new] == (1 << len(task.search.tables.atoms)) - 1
     if is_full and not task.waits:
-        memory = _report(task, memory, new, now, end)
+        _report(task, memory, new, now, end)
     if not is_full or task.is_open:
         counts[RUNS] += 1
-    return memory
 
 
 @compiled
-def _expire(task: Task, memory: Memory, now: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _expire(task: Task, memory: Memory, now: int, end: int) -> None:  # pragma: no cover - compiled
     """Remove runs that no event can extend any more, because of the window."""
     counts, within, runs = task.counts, task.search.rules.within, memory.runs
     full = (1 << len(task.search.tables.atoms)) - 1
@@ -180,13 +177,12 @@ def _expire(task: Task, memory: Memory, now: int, end: int) -> Memory:  # pragma
             _move(runs, run, target)
             target += 1
         elif task.waits and runs.filled[run] == full:
-            memory = _report_stored(task, memory, run, runs.started[run] + within, end)
+            _report_stored(task, memory, run, runs.started[run] + within, end)
     counts[RUNS] = target
-    return memory
 
 
 @compiled
-def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -> None:  # pragma: no cover - compiled
     """Skip till any: each run stays, and takes each event in each place as a new run.
 
     Pairs of event and place come in one order, and new runs are offered the later pairs: every combination arises once.
@@ -197,12 +193,11 @@ def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -
             if not (search.events.classes[event] >> search.tables.atoms[place]) & 1:
                 continue
             run = 0
-            while run < counts[RUNS] and counts[RUNS] <= search.rules.most_runs:
+            while run < counts[RUNS] and counts[RUNS] <= search.rules.most_runs and not counts[CRAMPED]:
                 appends = search.tables.is_repeated[place] and (memory.runs.filled[run] >> place) & 1 != 0
                 if extends(search, memory.runs, run, memory.buffer, task.frame, event, place, appends):
-                    memory = _add(task, memory, run, event, place, end)
+                    _add(task, memory, run, event, place, end)
                 run += 1
-    return memory
 
 
 @compiled
@@ -227,33 +222,32 @@ def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, e
                 continue
             if extends(search, memory.runs, run, memory.buffer, task.frame, event, here, appends):
                 took = True
-                memory = _add(task, memory, run, event, here, end)
-    return memory, took
+                _add(task, memory, run, event, here, end)
+    return took
 
 
 @compiled
-def _offer_in_turn(task: Task, memory: Memory, first: int, stop: int, end: int) -> Memory:  # pragma: no cover - compiled
+def _offer_in_turn(task: Task, memory: Memory, first: int, stop: int, end: int) -> None:  # pragma: no cover - compiled
     """Next match and contiguity: a run goes into what it becomes; one that takes nothing stays, or dies of the gap."""
     counts, before, target = task.counts, task.counts[RUNS], 1
     full = (1 << len(task.search.tables.atoms)) - 1
     for run in range(before):
-        memory, took = _offer_to_run(task, memory, run, first, stop, end)
+        took = _offer_to_run(task, memory, run, first, stop, end)
         if run == 0 or took:
             continue
         if task.search.rules.strategy == NEXT:
             _move(memory.runs, run, target)
             target += 1
         elif task.waits and memory.runs.filled[run] == full:
-            memory = _report_stored(task, memory, run, task.search.events.ts[first], end)
+            _report_stored(task, memory, run, task.search.events.ts[first], end)
     for run in range(before, counts[RUNS]):
         _move(memory.runs, run, target)
         target += 1
     counts[RUNS] = target
-    return memory
 
 
 @compiled
-def _settle(task: Task, memory: Memory, trace: int) -> Memory:  # pragma: no cover - compiled
+def _settle(task: Task, memory: Memory, trace: int) -> None:  # pragma: no cover - compiled
     """After the last event of a trace: report lists that are over, and keep what undecided runs need."""
     search, counts, keep = task.search, task.counts, task.keep
     events, rules, end = search.events, search.rules, search.events.ends[trace]
@@ -263,7 +257,7 @@ def _settle(task: Task, memory: Memory, trace: int) -> Memory:  # pragma: no cov
         if rules.has_window:
             over = min(over, memory.runs.started[run] + rules.within)
         if task.waits and memory.runs.filled[run] == full:
-            memory = _report_stored(task, memory, run, over, end)
+            _report_stored(task, memory, run, over, end)
         if over >= task.horizon.new:
             counts[OLDEST] = min(counts[OLDEST], memory.runs.started[run])
             if rules.strategy == ANY:
@@ -273,24 +267,39 @@ def _settle(task: Task, memory: Memory, trace: int) -> Memory:  # pragma: no cov
         for i in range(events.bounds[trace], events.bounds[trace + 1]):
             if events.ts[i] >= counts[OLDEST]:
                 keep[i] = -1
-    return memory
+
+
+@allocating
+def _new_memory(frame: Frame) -> Memory:  # pragma: no cover - compiled
+    """Room to start with; run 0 is the empty one, and what extends it starts a run."""
+    heads, masks, starts = np.full(64, -1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.int64)
+    runs = Runs(heads, masks, starts, np.zeros((64, len(frame.registers)), np.int64), np.zeros((64, len(frame.cells)), np.int64))
+    buffer = Buffer(np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.bool_))
+    found = Found(np.zeros(65, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64))
+    return Memory(runs, buffer, found)
 
 
 @compiled
-def _new_memory(frame: Frame) -> Memory:  # pragma: no cover - compiled
-    """Room to start with; run 0 is the empty one, and what extends it starts a run."""
-    width, size = len(frame.registers), len(frame.cells)
-    runs = Runs(
-        np.full(64, -1, np.int64),
-        np.zeros(64, np.int64),
-        np.zeros(64, np.int64),
-        np.zeros((64, width), np.int64),
-        np.zeros((64, size), np.int64),
-    )
-    buffer = Buffer(np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.bool_))
-    return Memory(
-        runs, buffer, Found(np.zeros(65, np.int64), np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64))
-    )
+def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no cover - compiled
+    """Add the matches of one trace, unless there is not room enough."""
+    events, rules, counts = task.search.events, task.search.rules, task.counts
+    counts[RUNS], counts[NODES], counts[OLDEST], counts[DUE], counts[CRAMPED] = 1, 0, FOREVER, FOREVER, 0
+    list_absent(task.search, trace, task.absents, task.keep)
+    i, stop, end = events.bounds[trace], events.bounds[trace + 1], events.ends[trace]
+    while i < stop and not counts[CRAMPED]:
+        first = i
+        while i < stop and events.rank[i] == events.rank[first]:
+            i += 1
+        if rules.has_window:
+            _expire(task, memory, events.ts[first], end)
+        if rules.strategy == ANY:
+            _offer_to_all(task, memory, first, i, end)
+        else:
+            _offer_in_turn(task, memory, first, i, end)
+        if counts[RUNS] > rules.most_runs:
+            return
+    if not counts[CRAMPED]:
+        _settle(task, memory, trace)
 
 
 @entrance
@@ -302,30 +311,22 @@ def follow(search: Search, horizon: Horizon, keep: Any) -> Any:  # pragma: no co
     the matches, how many, per trace when the next pending one will be decided, and the trace with too many runs or -1;
     `keep` gets the bits of each event's class that a later match may need
     """
-    events, tables, rules = search.events, search.tables, search.rules
+    events, tables, longest = search.events, search.tables, longest_trace(search.events)
     is_open = False
     for k in range(len(tables.sinks)):
         is_open = is_open or tables.is_repeated[tables.sinks[k]]
-    absents = Absents(np.empty((len(tables.absences), longest_trace(events)), np.int64), np.zeros(len(tables.absences), np.int64))
-    frame, counts = new_frame(rules, tables), np.zeros(6, np.int64)
-    task = Task(search, horizon, absents, frame, counts, keep, is_open, rules.maximal and is_open)
+    absents = Absents(np.empty((len(tables.absences), longest), np.int64), np.zeros(len(tables.absences), np.int64))
+    frame, counts = new_frame(search.rules, tables, longest), np.zeros(7, np.int64)
+    task = Task(search, horizon, absents, frame, counts, keep, is_open, search.rules.maximal and is_open)
     memory, due = _new_memory(frame), np.full(len(events.ends), FOREVER, np.int64)
     for trace in range(len(events.ends)):
-        counts[RUNS], counts[NODES], counts[OLDEST], counts[DUE] = 1, 0, FOREVER, FOREVER
-        list_absent(search, trace, absents, keep)
-        i, stop, end = events.bounds[trace], events.bounds[trace + 1], events.ends[trace]
-        while i < stop:
-            first = i
-            while i < stop and events.rank[i] == events.rank[first]:
-                i += 1
-            if rules.has_window:
-                memory = _expire(task, memory, events.ts[first], end)
-            if rules.strategy == ANY:
-                memory = _offer_to_all(task, memory, first, i, end)
-            else:
-                memory = _offer_in_turn(task, memory, first, i, end)
-            if counts[RUNS] > rules.most_runs:
-                return memory.found, counts[MATCHES], due, trace
-        memory = _settle(task, memory, trace)
+        matches, nodes = counts[MATCHES], counts[MATCH_NODES]
+        _follow_trace(task, memory, trace)
+        while counts[CRAMPED]:
+            memory = _roomier(memory)
+            counts[MATCHES], counts[MATCH_NODES] = matches, nodes
+            _follow_trace(task, memory, trace)
+        if counts[RUNS] > search.rules.most_runs:
+            return memory.found, counts[MATCHES], due, trace
         due[trace] = counts[DUE]
     return memory.found, counts[MATCHES], due, -1

@@ -168,11 +168,13 @@ def _construct(  # pragma: no cover - compiled
     trace: int,
     matches: Matches,
     counts: Any,
-) -> Matches:
-    """Add the matches that end now and are decided within the horizon; `counts` are matches and time of the next decision."""
+) -> None:
+    """Add the matches that end now and are decided within the horizon; `counts` are matches and time of the next decision.
+
+    Matches that find no room are counted only.
+    """
     events, tables = search.events, search.tables
     places = len(tables.atoms)
-    now = events.ts[stacks.items[tables.sinks[0], stacks.top[tables.sinks[0]] - 1]] if stacks.top[tables.sinks[0]] else 0
     for k in range(len(tables.sinks)):
         sink = tables.sinks[k]
         if stacks.seen[sink] == stacks.top[sink]:
@@ -182,7 +184,7 @@ def _construct(  # pragma: no cover - compiled
         place = places - 1
         while _next_match(search, stacks, walk, frame, place, k):
             place, at, started = 0, now, now
-            if tables.is_trailing or len(tables.absences):
+            if len(tables.absences):
                 started = _started(search, frame, now)
             if tables.is_trailing:
                 at = min(started + search.rules.within, events.ends[trace])
@@ -192,13 +194,41 @@ def _construct(  # pragma: no cover - compiled
             if at < horizon.old or not is_absent(search, frame, absents, started, now):
                 continue
             number = counts[0]
-            if number + 1 > len(matches.decided):
-                matches = Matches(grown(matches.events, number + 1), grown(matches.decided, number + 1))
-            for each in range(places):
-                matches.events[number, each] = frame.registers[2 * tables.atoms[each]]
-            matches.decided[number] = at
             counts[0] = number + 1
-    return matches
+            if number < len(matches.decided):
+                for each in range(places):
+                    matches.events[number, each] = frame.registers[2 * tables.atoms[each]]
+                matches.decided[number] = at
+
+
+@compiled
+def _scan_trace(  # pragma: no cover - compiled
+    search: Search,
+    stacks: Stacks,
+    walk: Walk,
+    frame: Frame,
+    absents: Absents,
+    horizon: Horizon,
+    trace: int,
+    matches: Matches,
+    counts: Any,
+    keep: Any,
+) -> None:
+    """Add the matches of one trace."""
+    events, tables = search.events, search.tables
+    # The only sink of a term ends matches and is never looked back at, unless they have to wait for an absence.
+    spared = tables.sinks[0] if len(tables.sinks) == 1 and not tables.is_trailing else -1
+    delay = search.rules.within if tables.is_trailing else 0
+    stacks.base[:] = 0
+    stacks.top[:] = 0
+    counts[1] = FOREVER
+    list_absent(search, trace, absents, keep)
+    i, stop = events.bounds[trace], events.bounds[trace + 1]
+    while i < stop:
+        now = events.ts[i]
+        i = _push_group(search, stacks, i, stop, spared, keep)
+        if now + delay >= horizon.old:
+            _construct(search, stacks, walk, frame, absents, horizon, trace, matches, counts)
 
 
 @entrance
@@ -216,22 +246,16 @@ def scan(search: Search, horizon: Horizon, keep: Any) -> Any:  # pragma: no cove
     stacks = Stacks(items, heights, np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(places, np.int64))
     walk = Walk(np.zeros(places, np.int64), np.zeros(places, np.int64))
     absents = Absents(np.empty((len(tables.absences), longest), np.int64), np.zeros(len(tables.absences), np.int64))
-    frame = new_frame(search.rules, tables)
+    frame = new_frame(search.rules, tables, longest)
     matches = Matches(np.empty((64, places), np.int64), np.empty(64, np.int64))
     counts, due = np.zeros(2, np.int64), np.full(len(events.ends), FOREVER, np.int64)
-    # The only sink of a term ends matches and is never looked back at, unless they have to wait for an absence.
-    spared = tables.sinks[0] if len(tables.sinks) == 1 and not tables.is_trailing else -1
-    delay = search.rules.within if tables.is_trailing else 0
     for trace in range(len(events.ends)):
-        stacks.base[:] = 0
-        stacks.top[:] = 0
-        counts[1] = FOREVER
-        list_absent(search, trace, absents, keep)
-        i, stop = events.bounds[trace], events.bounds[trace + 1]
-        while i < stop:
-            now = events.ts[i]
-            i = _push_group(search, stacks, i, stop, spared, keep)
-            if now + delay >= horizon.old:
-                matches = _construct(search, stacks, walk, frame, absents, horizon, trace, matches, counts)
+        before = counts[0]
+        _scan_trace(search, stacks, walk, frame, absents, horizon, trace, matches, counts, keep)
+        if counts[0] > len(matches.decided):
+            # Too many to be written down: make room and go through the trace again.
+            matches = Matches(grown(matches.events, counts[0]), grown(matches.decided, counts[0]))
+            counts[0] = before
+            _scan_trace(search, stacks, walk, frame, absents, horizon, trace, matches, counts, keep)
         due[trace] = counts[1]
     return Matches(matches.events[: counts[0]], matches.decided[: counts[0]]), due
