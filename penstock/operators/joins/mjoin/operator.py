@@ -18,7 +18,8 @@ from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
 from penstock.operators.joins.mjoin.checking import check_graph, checked_costs, lengths_of
 from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
-from penstock.operators.joins.mjoin.orders import GreedyOnWindow, ProbeOrder
+from penstock.operators.joins.mjoin.learned import OrderBy
+from penstock.operators.joins.mjoin.orders import ProbeOrder
 from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
 from penstock.operators.joins.mjoin.results import Results
 from penstock.operators.joins.mjoin.search import Spans
@@ -27,18 +28,17 @@ from penstock.operators.joins.pwjoin.ordering import Ordering
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768
+#: Rows of all inputs that are stored together where results must be in order: a probe passes over those newer than itself.
+TURN_ROWS = 8192
 #: A row that is first combined with another input has many partners there; so many fewer rows make a chunk then.
 LEAD_PARTNERS = 16
 #: Kind of the control for one pipeline: `operator`, the label of the join, `port`, and `order` as inputs (None lets the policy
 #: decide again) or `costs` of probing each input, as measured.
 PROBE_ORDER = "probe_order"
 
+A_GREEDY = OrderBy()
+
 _COUNTERS = ("null_keys", "late", "outside_life")
-
-
-def greedy(plan: PipelinePlan) -> ProbeOrder:
-    """The order that is best for the rows dropped of late."""
-    return GreedyOnWindow(plan.ancestors)
 
 
 class MJoin:
@@ -62,7 +62,7 @@ class MJoin:
     output_schema
         All columns of all inputs in order; behind them the column of `change`, if there is one.
     orders
-        Makes the policy of a pipeline.
+        Makes the policy of a pipeline: `OrderBy(settings)` for those of adaptive filters.
     change
         Name of a column of type int8 that tells +1 when a combination appears and -1 when it disappears, because the
         first of its rows leaves its window. Rows then wait until all inputs have passed them. Without it combinations are
@@ -110,7 +110,7 @@ class MJoin:
         graph: JoinGraph,
         windows: Sequence[WindowKind],
         output_schema: pa.Schema,
-        orders: Callable[[PipelinePlan], ProbeOrder] = greedy,
+        orders: Callable[[PipelinePlan], ProbeOrder] = A_GREEDY,
         change: str = "",
         residual: Expr | None = None,
         life: Lifespan | None = None,
@@ -236,7 +236,7 @@ class MJoin:
 
     def _release(self, least: int) -> None:
         """Process everything before `least`: rows in the order of time and input, between them rows that leave."""
-        for arrived, newest in _in_turns(self._ordering.release(least), self.chunk_rows):
+        for arrived, newest in _in_turns(self._ordering.release(least), min(self.chunk_rows, TURN_ROWS)):
             stored = [(port, self._stored(port, batch)) for port, batch in arrived]
             for port, rows in stored:
                 self._join(port, rows, self._seen_in_order(port))
@@ -248,7 +248,8 @@ class MJoin:
         for port, window in enumerate(self._windows):
             rows = window.leaving(now)
             if len(rows):
-                self._join(port, rows, self._seen_when_leaving(port), window.useful_until(window.ts[rows]) + 1, -1)
+                moments = np.minimum(window.useful_until(window.ts[rows]), FOREVER - 1) + 1
+                self._join(port, rows, self._seen_when_leaving(port), moments, -1)
         for window in self._windows:
             window.expire(now)
 

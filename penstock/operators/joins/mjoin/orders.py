@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from penstock.columnar.hashing import UInt64s
 from penstock.errors import InvalidConfiguration
+from penstock.operators.joins.mjoin.graph import PipelinePlan
 
 Floats = npt.NDArray[np.float64]
 
@@ -144,3 +145,8 @@ class GreedyOnWindow:
     def restore(self, state: Mapping[str, Any]) -> None:
         self._order = tuple(state["order"])
         self._bits = np.array(state["bits"], np.uint64)
+
+
+def greedy(plan: PipelinePlan) -> GreedyOnWindow:
+    """`GreedyOnWindow` with its defaults, as a maker of orders for a join."""
+    return GreedyOnWindow(plan.ancestors)

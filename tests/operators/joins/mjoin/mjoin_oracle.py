@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER
-from penstock.model.windows import Window
+from penstock.model.windows import Sliding, Window
 from penstock.operators.joins.mjoin.checking import lengths_of
 from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
 from penstock.operators.joins.mjoin.operator import MJoin
@@ -66,6 +67,35 @@ def make_join(graph: JoinGraph, windows: Sequence[Window], deltas: bool, kind: p
 def edge(one: int, other: int, left: str, right: str = "") -> Edge:
     """Columns are single letters."""
     return Edge(one, tuple(f"{one}.{name}" for name in left), other, tuple(f"{other}.{name}" for name in right or left))
+
+
+GRAPHS = {
+    "pair": JoinGraph(2, (edge(0, 1, "a"),)),
+    "natural": JoinGraph.natural([["0.a"], ["1.a"], ["2.a"], ["3.a"]]),
+    "natural, two columns": JoinGraph.natural([["0.a", "0.b"], ["1.b", "1.a"], ["2.a", "2.c"]]),
+    "star": JoinGraph(4, (edge(0, 1, "a"), edge(0, 2, "b"), edge(0, 3, "c"))),
+    "chain": JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c", "a"))),
+    "tree": JoinGraph(4, (edge(0, 2, "a"), edge(2, 1, "b"), edge(2, 3, "c"))),
+    "triangle": JoinGraph(3, (edge(0, 1, "a"), edge(1, 2, "b"), edge(0, 2, "c"))),
+    "square with a diagonal": JoinGraph(
+        4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c"), edge(3, 0, "b"), edge(0, 2, "c", "a")), {frozenset({1, 2}): 0.9}
+    ),
+    "two columns equal one": JoinGraph(3, (edge(0, 1, "a"), edge(0, 1, "b", "a"), edge(1, 2, "b"))),
+}
+
+
+def dense(graph: JoinGraph, seed: int) -> tuple[list[list[Row]], list[Window]]:
+    """Streams with many equal times, and windows of different lengths, so that rows often leave together."""
+    coins = np.random.default_rng(seed)
+    per_stream = 14 if graph.ports < 4 else 9
+    streams = []
+    for port in range(graph.ports):
+        keys = [[None, 1, 1, 1, 1, 2][number] for number in coins.integers(0, 6, 3 * per_stream)]
+        times = np.sort(coins.integers(0, 8, per_stream)).tolist()
+        columns = zip(keys[::3], keys[1::3], keys[2::3], strict=True)
+        values = [{f"{port}.{name}": value for name, value in zip("abc", row, strict=True)} for row in columns]
+        streams.append([Row(ts, at, {**row, f"{port}.v": at}) for at, (ts, row) in enumerate(zip(times, values, strict=True))])
+    return streams, [Sliding(int(length)) for length in coins.integers(1, 6, graph.ports)]
 
 
 def fits(rows: Sequence[Row], graph: JoinGraph) -> bool:

@@ -17,9 +17,8 @@ from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.windows import Sliding
 from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.learned import OrderBy
-from penstock.operators.joins.mjoin.operator import MJoin, greedy
-from penstock.operators.joins.mjoin.orders import FixedOrder
+from penstock.operators.joins.mjoin.operator import A_GREEDY, MJoin
+from penstock.operators.joins.mjoin.orders import FixedOrder, greedy
 from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 
@@ -139,17 +138,19 @@ def play_natural(join: Any, schemas: Sequence[pa.Schema], rounds: int = 14, rows
 
 def main() -> None:
     star = drifting(leaves=8, keys=500_000, batches=4, batch_rows=65_536)
-    facts = star.facts()
-    written = list(range(star.leaves))
+    facts, leaves = star.facts(), range(star.leaves)
     play(star.join(greedy), star, facts[:2])
-    for name, orders in (("fixed", fixed(written)), ("greedy", greedy), ("agreedy", OrderBy()), ("fixed", fixed(written))):
-        join = star.join(orders)
-        seconds, counters = play(join, star, facts), join.counters()
-        print(f"{name:8} {seconds:.3f} s, {counters['probes_0']} probes and {counters['extra_probes']} extra")
+    makers = {"written": fixed(leaves), "bad": fixed([0, 2, 4, 6, 1, 3, 5, 7]), "greedy": greedy, "agreedy": A_GREEDY}
+    work = {}
+    for name in makers:
+        join = star.join(makers[name])
+        work[name], counters = play(join, star, facts), join.counters()
+        print(f"{name:8} {work[name]:.3f} s, {counters['probes_0']} probes and {counters['extra_probes']} extra")
+    print(f"A-Greedy: {work['written'] / work['agreedy']:.2f} x written order, {work['bad'] / work['agreedy']:.2f} x a bad one")
     for kind in ("mjoin", "pwjoin", "window"):
         play_natural(*natural(star, kind), rounds=1)
-        seconds, results = play_natural(*natural(star, kind))
-        print(f"{kind:8} {seconds:.3f} s, {results} results")
+        work[kind], results = play_natural(*natural(star, kind))
+        print(f"{kind:8} {work[kind]:.3f} s, {results} results, {work[kind] / work['mjoin']:.2f} x the work of MJoin")
 
 
 if __name__ == "__main__":

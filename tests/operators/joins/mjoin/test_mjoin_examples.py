@@ -300,6 +300,15 @@ def test_members_that_leave_together_take_their_combination_back_once() -> None:
     assert [(change, ts) for change, _, ts in out] == [(1, 3), (-1, 9)]
 
 
+def test_a_window_that_reaches_beyond_all_times_ends_with_the_streams() -> None:
+    graph = JoinGraph(2, (edge(0, 1, "a"),))
+    join = make_join(graph, [Sliding(FOREVER - 2), Sliding(5)], deltas=True)
+    join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)], [7]))
+    join.on_batch(1, batch(schema_of(1), [(1, 1, 0, 0)], [8]))
+    out = [item for port in range(2) for item in deltas_of(join.on_metadata(port, Heartbeat(FOREVER)))]
+    assert [(change, ts) for change, _, ts in out] == [(1, 8), (-1, 14)]
+
+
 def test_rows_outside_the_life_of_the_query_are_left_out() -> None:
     join = pair(deltas=False, life=Lifespan(5, 10))
     join.on_batch(0, batch(schema_of(0), [(1, 1, 0, 0)] * 3, [4, 5, 10]))

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mjoin_oracle import deltas, deltas_of, edge, make_join, schema_of
+from mjoin_oracle import GRAPHS, deltas, deltas_of, dense, edge, make_join, schema_of
 from mjoin_workload import Star, drifting, fixed
-from test_mjoin_properties import GRAPHS, dense
 
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat
@@ -19,7 +18,8 @@ from penstock.model.windows import Sliding, Unbounded
 from penstock.operators.filtering.settings import Algorithm, OrderSettings
 from penstock.operators.joins.mjoin.graph import JoinGraph
 from penstock.operators.joins.mjoin.learned import OrderBy
-from penstock.operators.joins.mjoin.operator import MJoin, greedy
+from penstock.operators.joins.mjoin.operator import MJoin
+from penstock.operators.joins.mjoin.orders import greedy
 from penstock.testing.reference import Row
 from penstock.testing.streams import bag, batch_of
 from penstock.testing.tapes import drive, reborn, split

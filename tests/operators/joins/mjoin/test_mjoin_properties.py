@@ -10,33 +10,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
-from mjoin_oracle import Shuffled, deltas, deltas_of, edge, joined, make_join, schema_of
+from mjoin_oracle import GRAPHS, Shuffled, deltas, deltas_of, dense, joined, make_join, schema_of
 
 from penstock.expressions.parse import parse
 from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.mjoin import windows as stores
-from penstock.operators.joins.mjoin.graph import JoinGraph
-from penstock.operators.joins.mjoin.operator import MJoin, greedy
+from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan
+from penstock.operators.joins.mjoin.operator import MJoin
+from penstock.operators.joins.mjoin.orders import GreedyOnWindow
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing.checks import check_all
 from penstock.testing.reference import Row
 from penstock.testing.streams import bag, broken_promises, rows_of
 from penstock.testing.tapes import Tape, batch_cuts, drive, drive_with_restarts, merged, rows_in, split, tapes
-
-GRAPHS = {
-    "pair": JoinGraph(2, (edge(0, 1, "a"),)),
-    "natural": JoinGraph.natural([["0.a"], ["1.a"], ["2.a"], ["3.a"]]),
-    "natural, two columns": JoinGraph.natural([["0.a", "0.b"], ["1.b", "1.a"], ["2.a", "2.c"]]),
-    "star": JoinGraph(4, (edge(0, 1, "a"), edge(0, 2, "b"), edge(0, 3, "c"))),
-    "chain": JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c", "a"))),
-    "tree": JoinGraph(4, (edge(0, 2, "a"), edge(2, 1, "b"), edge(2, 3, "c"))),
-    "triangle": JoinGraph(3, (edge(0, 1, "a"), edge(1, 2, "b"), edge(0, 2, "c"))),
-    "square with a diagonal": JoinGraph(
-        4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c"), edge(3, 0, "b"), edge(0, 2, "c", "a")), {frozenset({1, 2}): 0.9}
-    ),
-    "two columns equal one": JoinGraph(3, (edge(0, 1, "a"), edge(0, 1, "b", "a"), edge(1, 2, "b"))),
-}
 
 lengths = st.sampled_from([Sliding(20), Sliding(9), Sliding(15), Unbounded(), Sliding(4), Sliding(1), Sliding(0)])
 #: Mostly one value, so that predicates on several columns hold often.
@@ -96,20 +83,6 @@ def test_p5_results_come_once_each_whatever_order_rows_and_probes_come_in(
     out = drive(make_join(graph, windows, deltas=False, **more), arrivals)
     assert bag(rows_of(out)) == bag(joined([rows_in(tape) for tape in sides], graph, windows))
     assert broken_promises(out) == []
-
-
-def dense(graph: JoinGraph, seed: int) -> tuple[list[list[Row]], list[Window]]:
-    """Streams with many equal times, and windows of different lengths, so that rows often leave together."""
-    coins = np.random.default_rng(seed)
-    per_stream = 14 if graph.ports < 4 else 9
-    streams = []
-    for port in range(graph.ports):
-        keys = [[None, 1, 1, 1, 1, 2][number] for number in coins.integers(0, 6, 3 * per_stream)]
-        times = np.sort(coins.integers(0, 8, per_stream)).tolist()
-        columns = zip(keys[::3], keys[1::3], keys[2::3], strict=True)
-        values = [{f"{port}.{name}": value for name, value in zip("abc", row, strict=True)} for row in columns]
-        streams.append([Row(ts, at, {**row, f"{port}.v": at}) for at, (ts, row) in enumerate(zip(times, values, strict=True))])
-    return streams, [Sliding(int(length)) for length in coins.integers(1, 6, graph.ports)]
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 5, 1000])
@@ -209,10 +182,8 @@ def test_a_restart_before_every_element_changes_neither_answer_nor_learning(side
     assert deltas_of(drive_with_restarts(make, arrivals)) == deltas_of(drive(make(), arrivals))
 
 
-def small_greedy(plan: Any) -> Any:
-    policy = greedy(plan)
-    policy.min_fill = 1  # type: ignore[attr-defined]  # the shortest way to a policy that moves at once
-    return policy
+def small_greedy(plan: PipelinePlan) -> GreedyOnWindow:
+    return GreedyOnWindow(plan.ancestors, min_fill=1)
 
 
 @example(spare=0)
