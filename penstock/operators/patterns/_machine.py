@@ -25,6 +25,11 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop))
 
 
+def inlined(loop: Loop) -> Loop:
+    """Paste a function that makes no array into the loops that call it for every event."""
+    return cast(Loop, njit(cache=True, inline="always", _nrt=False)(loop))
+
+
 def allocating(loop: Loop) -> Loop:
     """Compile a function that only compiled functions call and that makes arrays."""
     return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(loop))

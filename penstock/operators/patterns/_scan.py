@@ -27,7 +27,7 @@ from penstock.operators.patterns._events import (
     longest_trace,
     new_frame,
 )
-from penstock.operators.patterns._machine import compiled, entrance, holds
+from penstock.operators.patterns._machine import compiled, entrance, holds, inlined
 
 #: Bits of an event's class that are kept when it may take part in a later match: all.
 ALL = -1
@@ -60,7 +60,7 @@ class Matches(NamedTuple):
     decided: Any
 
 
-@compiled
+@inlined
 def _is_enabled(search: Search, state: int, place: int) -> Any:  # pragma: no cover - compiled
     tables = search.tables
     if len(tables.enabled):
@@ -68,7 +68,7 @@ def _is_enabled(search: Search, state: int, place: int) -> Any:  # pragma: no co
     return (tables.predecessors[place] & ~state) == 0
 
 
-@compiled
+@inlined
 def _push_group(
     search: Search, stacks: Stacks, first: int, stop: int, spared: int, keep: Any
 ) -> Any:  # pragma: no cover - compiled
@@ -96,7 +96,7 @@ def _push_group(
     return i
 
 
-@compiled
+@inlined
 def _enter(search: Search, stacks: Stacks, walk: Walk, place: int, first_sink: int) -> None:  # pragma: no cover - compiled
     """Set out on the instances of a place that fit below those chosen; of the sinks `first_sink` is the first that is now."""
     tables = search.tables
@@ -113,7 +113,7 @@ def _enter(search: Search, stacks: Stacks, walk: Walk, place: int, first_sink: i
     walk.lowest[place], walk.cursor[place] = low, high
 
 
-@compiled
+@inlined
 def _fits(search: Search, frame: Frame, place: int) -> bool:  # pragma: no cover - compiled
     """Whether the event just chosen for `place` meets what can be tested now."""
     tables, registers = search.tables, frame.registers
@@ -127,7 +127,7 @@ def _fits(search: Search, frame: Frame, place: int) -> bool:  # pragma: no cover
     return True
 
 
-@compiled
+@inlined
 def _next_match(
     search: Search, stacks: Stacks, walk: Walk, frame: Frame, place: int, first_sink: int
 ) -> Any:  # pragma: no cover - compiled
@@ -227,7 +227,10 @@ def _scan_trace(  # pragma: no cover - compiled
     while i < stop:
         now = events.ts[i]
         i = _push_group(search, stacks, i, stop, spared, keep)
-        if now + delay >= horizon.old:
+        has_ended = False
+        for k in range(len(tables.sinks)):
+            has_ended = has_ended or stacks.seen[tables.sinks[k]] < stacks.top[tables.sinks[k]]
+        if has_ended and now + delay >= horizon.old:
             _construct(search, stacks, walk, frame, absents, horizon, trace, matches, counts)
 
 
