@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from penstock.operators.patterns._events import Frame, Search
-from penstock.operators.patterns._machine import compare_float, compiled, holds
+from penstock.operators.patterns._machine import compare_float, compiled, holds, inlined
 from penstock.operators.patterns.opcodes import GREATER, LESS
 from penstock.operators.patterns.tables import STRICT, TermTables
 
@@ -29,7 +31,7 @@ class Buffer(NamedTuple):
     marked: Any
 
 
-@compiled
+@inlined
 def closed_places(tables: TermTables, filled: int) -> Any:  # pragma: no cover - compiled
     """Places whose list is finished because something after it has begun."""
     closed = 0
@@ -38,7 +40,7 @@ def closed_places(tables: TermTables, filled: int) -> Any:  # pragma: no cover -
     return closed
 
 
-@compiled
+@inlined
 def load(runs: Runs, run: int, frame: Frame) -> None:  # pragma: no cover - compiled
     for k in range(len(frame.registers)):
         frame.registers[k] = runs.registers[run, k]
@@ -70,7 +72,7 @@ def _count_in(search: Search, frame: Frame, place: int, event: int, only_before:
             cells[cell] += 1
             continue
         whole = values.ints[column, event]
-        total = whole if is_first else cells[cell + 1] + whole
+        total = whole if is_first else np.int64(np.uint64(cells[cell + 1]) + np.uint64(whole))
         # A negative count says that the sum did not fit: it stays NULL, while the extremes go on.
         overflown = not is_first and ((cells[cell + 1] ^ total) & (whole ^ total)) < 0
         cells[cell + 1] = total
@@ -109,13 +111,13 @@ def _holds_along(search: Search, buffer: Buffer, frame: Frame, row: int, head: i
     return True
 
 
-@compiled
+@inlined
 def _holds(search: Search, frame: Frame, row: int) -> bool:  # pragma: no cover - compiled
     program = search.tables.conditions[row, 0]
     return holds(search.programs, program, frame.registers, search.values, frame.cells, frame.fcells, search.stack)
 
 
-@compiled
+@inlined
 def _is_in_order(
     search: Search, runs: Runs, run: int, buffer: Buffer, event: int, place: int, appends: bool
 ) -> bool:  # pragma: no cover - compiled
@@ -146,7 +148,7 @@ def _is_in_order(
     return True
 
 
-@compiled
+@inlined
 def extends(  # pragma: no cover - compiled
     search: Search, runs: Runs, run: int, buffer: Buffer, frame: Frame, event: int, place: int, appends: bool
 ) -> bool:

@@ -98,15 +98,19 @@ def _int_result(code: Any, bits: Any, a: Any, b: Any) -> Any:  # pragma: no cove
     """Value and whether it is NULL, of an integer operation."""
     result: Any = np.int64(0)
     is_null: Any = False
+    # Signed overflow is undefined in compiled code, so sums and products are formed without sign.
     if code == op.ADD_INT:
-        result = a + b
+        result = np.int64(np.uint64(a) + np.uint64(b))
         is_null = ((a ^ result) & (b ^ result)) < 0
     elif code == op.SUB_INT:
-        result = a - b
+        result = np.int64(np.uint64(a) - np.uint64(b))
         is_null = ((a ^ b) & (a ^ result)) < 0
     elif code == op.MUL_INT:
-        result = a * b
-        is_null = b != 0 and (result // b != a or (b == -1 and a == np.int64(-(2**63))))
+        result = np.int64(np.uint64(a) * np.uint64(b))
+        if b == -1:
+            is_null = a == np.int64(-(2**63))
+        else:
+            is_null = b != 0 and result // b != a
     elif b == 0:
         is_null = True
     elif code == op.MOD_INT:

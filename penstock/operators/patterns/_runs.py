@@ -27,7 +27,7 @@ from penstock.operators.patterns._events import (
     new_frame,
 )
 from penstock.operators.patterns._frames import Buffer, Runs, completes, extends, load
-from penstock.operators.patterns._machine import allocating, compiled, entrance
+from penstock.operators.patterns._machine import allocating, compiled, entrance, inlined
 from penstock.operators.patterns.tables import ANY, NEXT, TermTables
 
 #: Places in `counts`: runs, nodes, matches, their nodes; of the trace at hand the oldest start of an undecided run, the
@@ -80,7 +80,7 @@ def _roomier(memory: Memory) -> Memory:  # pragma: no cover - compiled
     )
 
 
-@compiled
+@inlined
 def _move(runs: Runs, source: int, target: int) -> None:  # pragma: no cover - compiled
     if source == target:
         return
@@ -200,7 +200,7 @@ def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -
                 run += 1
 
 
-@compiled
+@inlined
 def _last_place(tables: TermTables, filled: int) -> Any:  # pragma: no cover - compiled
     place = -1
     while place + 1 < len(tables.atoms) and (filled >> (place + 1)) & 1:
@@ -208,7 +208,7 @@ def _last_place(tables: TermTables, filled: int) -> Any:  # pragma: no cover - c
     return place
 
 
-@compiled
+@inlined
 def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, end: int) -> Any:  # pragma: no cover - compiled
     """Offer simultaneous events to one run of a chain, as more of its last list and as its next place."""
     search = task.search

@@ -1,0 +1,46 @@
+"""Conditions across events mean the same inside the compiled loops as everywhere else."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from pattern_cases import SCHEMA, answers, events, query
+
+from penstock.model.event_patterns import Strategy, atom, seq
+from penstock.model.schema import Schema
+from penstock.operators.patterns.conditions import Conditions
+
+LARGE = 2**63 - 1
+NUMBERS = [0, 1, -1, 2, 7, -7, 2**31, LARGE, -LARGE - 1, None]
+CONDITIONS = [
+    "a.p + b.p > 0",
+    "a.p - b.p >= 0",
+    "a.p * b.p < 0",
+    "a.p % b.p = 1",
+    "a.p div b.p <= 0",
+    "-a.p = b.p",
+    "a.p / b.p < 1",
+    "a.p <=> b.p",
+    "a.p BETWEEN b.p AND b.p + 5",
+    "a.p IN (b.p, b.p + 1, 3)",
+    "NOT (a.p = b.p) OR a.p + b.p IS NULL",
+    "a.p + 1.5 > b.p % 2.5",
+    "abs(a.p) = abs(b.p)",
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@given(prices=st.lists(st.sampled_from(NUMBERS), min_size=4, max_size=4))
+@settings(max_examples=12, deadline=None)
+def test_arithmetic_overflow_and_null_agree_with_the_reference(condition: str, prices: list[int | None]) -> None:
+    for strategy in (Strategy.ANY, Strategy.NEXT):
+        answers(query(seq(atom("A", "a"), atom("B", "b")), condition, strategy=strategy), events("a1 a2 b3 b4", prices))
+
+
+def test_what_concerns_one_event_is_computed_before_the_search() -> None:
+    sought = query(seq(atom("A", "a"), atom("B", "b")), "a.p > 3", "lower(a.s) = b.s", "a.p + 1 < b.p * 2")
+    conditions = Conditions(sought, Schema.from_arrow(SCHEMA))
+    assert [[str(part) for part in parts] for parts in conditions.local] == [["p > 3"], []]
+    assert [str(expr) for expr in conditions.derived] == ["lower(s)", "s", "p + 1L", "p * 2L"]
+    assert all(each.program >= 0 for each in conditions.across)
