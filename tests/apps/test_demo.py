@@ -19,7 +19,8 @@ pytestmark = pytest.mark.spark
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "TMPDIR": str(folder)}
+    # A short life: what the JVM's second compiler would gain it would not earn back.
+    environment = {**os.environ, "TMPDIR": str(folder), "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     command = [sys.executable, "-m", "penstock", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
 

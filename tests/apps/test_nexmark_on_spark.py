@@ -22,7 +22,8 @@ EVENTS, BATCHES = 24_000, 3
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     already = SparkSession.getActiveSession()
     folder = tmp_path_factory.mktemp("spark")
-    session = already or create_session("nexmark tests", "local[2]", conf={"spark.sql.warehouse.dir": str(folder / "warehouse")})
+    conf = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    session = already or create_session("nexmark tests", "local[2]", conf=conf)
     yield session
     if already is None:
         session.stop()
