@@ -221,6 +221,17 @@ class FilterFailed(DataError):
     code = "data.filter-failed"
 
 
+class FunctionMisbehaved(FilterMisbehaved):
+    code = "functions.misbehaved"
+
+
+class FunctionFailed(DataError):
+    code = "data.function-failed"
+
+    def __init__(self, name: str, cause: Exception) -> None:
+        super().__init__(f"function '{name}' raised {type(cause).__name__}: {cause}", f"function '{name}'")
+
+
 class StateFormat(UserError):
     code = "state.format"
 

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import TypeMistake
 from penstock.expressions import clock, logic, numeric, text
+from penstock.expressions.applying import application
 from penstock.expressions.casts import cast
-from penstock.expressions.nodes import COMPARISONS, Column, Expr, Literal, columns_of
+from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, columns_of
 from penstock.expressions.numeric import Datum
 from penstock.expressions.text import constants
 from penstock.expressions.typing import BOOL, FLOATS, Typed, place_of, type_name, typed
@@ -176,4 +177,5 @@ _FUNCTIONS: dict[str, Callable[[Typed], Function]] = {
     "contains": text.tested(pc.match_substring),
     **{name: _always(clock.part(getattr(pc, name))) for name in ("year", "month", "day", "hour", "minute", "second")},
     "date_trunc": clock.truncated,
+    APPLY: application,
 }

@@ -41,8 +41,10 @@ FUNCTIONS = (
 #: Operations with a syntax of their own. `neg` is the unary minus; `case` takes condition, value, ..., and, when their
 #: number is odd, the value otherwise; `in` takes the value sought first.
 SPECIAL = ("neg", "and", "or", "not", "is_null", "in", "between", "like", "rlike", "case", "cast")
+#: The operation of `user_functions.Apply`, the call of a function that a user has written.
+APPLY = "apply"
 #: Everything a `Call` may name.
-OPERATIONS = frozenset((*ARITHMETIC, *COMPARISONS, *FUNCTIONS, *SPECIAL))
+OPERATIONS = frozenset((*ARITHMETIC, *COMPARISONS, *FUNCTIONS, *SPECIAL, APPLY))
 
 #: Names by which Spark SQL knows the types an expression can have.
 TYPE_NAMES: dict[pa.DataType, str] = {
@@ -111,6 +113,11 @@ class Call:
 
     def __post_init__(self) -> None:
         assert self.op in OPERATIONS, f"unknown operation {self.op!r}"
+
+    @property
+    def called(self) -> str:
+        """The name under which an author knows the operation."""
+        return self.op
 
     def __str__(self) -> str:
         return to_text(self)
@@ -240,8 +247,8 @@ def _timestamp_text(micros: int) -> str:
 
 def _call_text(call: Call) -> str:
     binding = _BINDING.get(call.op, _TIGHTEST)
-    if call.op in FUNCTIONS:
-        return f"{call.op}({', '.join(map(to_text, call.args))})"
+    if call.op in FUNCTIONS or call.op == APPLY:
+        return f"{call.called}({', '.join(map(to_text, call.args))})"
     if call.op == "case":
         return _case_text(call)
     if call.op == "cast":

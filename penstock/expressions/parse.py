@@ -11,7 +11,7 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,11 +24,14 @@ from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall,
 from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, number
 from penstock.expressions.nodes import FUNCTIONS, Call, Column, Expr, Literal
 from penstock.expressions.typing import DATE, NUMBERS
+from penstock.expressions.user_functions import UserFunction, applied
 from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, SUPPORTED, TRIMS, TYPE_SYNONYMS, UNARY
 from penstock.model.schema import SQL_TYPES, TIMESTAMP
 
+Functions = Mapping[str, UserFunction]
 
-def parse(text: str, source: str = "the expression") -> Expr:
+
+def parse(text: str, source: str = "the expression", functions: Functions | None = None) -> Expr:
     """Parse one expression; raises `SyntaxMistake` with its place."""
     try:
         node = sqlglot.parse_one(text, read="spark")
@@ -36,10 +39,10 @@ def parse(text: str, source: str = "the expression") -> Expr:
         raise _from_parser(error, source, text) from None
     except TokenError as error:
         raise SyntaxMistake(str(error).splitlines()[0], source) from None
-    return from_sqlglot(node, source, text)
+    return from_sqlglot(node, source, text, functions)
 
 
-def from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> Expr:
+def from_sqlglot(node: exp.Expr, source: str = "", text: str = "", functions: Functions | None = None) -> Expr:
     """Turn sqlglot's tree into an expression.
 
     Parameters
@@ -50,8 +53,10 @@ def from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> Expr:
         What messages call the text, such as "query 'slow_cars'".
     text
         The text itself: messages then show the line.
+    functions
+        Those of the user, by name in lower case.
     """
-    return _Reading(source, text).expr(node)
+    return _Reading(source, text, functions=functions).expr(node)
 
 
 def aggregate_from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> AggregateCall:
@@ -64,7 +69,11 @@ def aggregate_from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> 
 
 
 def split_aggregates(
-    node: exp.Expr, known: Sequence[AggregateCall] = (), source: str = "", text: str = ""
+    node: exp.Expr,
+    known: Sequence[AggregateCall] = (),
+    source: str = "",
+    text: str = "",
+    functions: Functions | None = None,
 ) -> tuple[Expr, list[AggregateCall]]:
     """Split an expression into aggregates and what is computed from their results.
 
@@ -79,7 +88,7 @@ def split_aggregates(
     -------
     The expression, in which each aggregate is a column of its name, and `known` followed by the new aggregates.
     """
-    reading = _Reading(source, text, list(known))
+    reading = _Reading(source, text, list(known), functions)
     return reading.expr(node), reading.aggregates or []
 
 
@@ -97,10 +106,13 @@ def _from_parser(error: ParseError, source: str, text: str) -> SyntaxMistake:
 class _Reading:
     """One pass over a tree; collects aggregates where `aggregates` is a list and refuses them where it is None."""
 
-    def __init__(self, source: str, text: str, aggregates: list[AggregateCall] | None = None) -> None:
+    def __init__(
+        self, source: str, text: str, aggregates: list[AggregateCall] | None = None, functions: Functions | None = None
+    ) -> None:
         self.source = source
         self.lines = text.splitlines()
         self.aggregates = aggregates
+        self.functions = functions or {}
 
     def place(self, node: exp.Expr) -> Place | None:
         """Where the node, or the first of its parts that says so, stands."""
@@ -119,7 +131,7 @@ class _Reading:
 
     def unsupported(self, node: exp.Expr, expected: str = "") -> SyntaxMistake:
         if isinstance(node, exp.Anonymous):
-            hint = suggestion(node.name, [*FUNCTIONS, *AGGREGATES])
+            hint = suggestion(node.name, [*FUNCTIONS, *AGGREGATES, *self.functions])
             return SyntaxMistake(f"there is no function '{node.name}'; Penstock: {hint}", self.where(node))
         found = f"'{node.sql(dialect='spark')}' is not supported here"
         return SyntaxMistake(f"{found}; expected {expected or SUPPORTED}", self.where(node))
@@ -166,7 +178,7 @@ class _Reading:
         """The call a node stands for, None when it is no aggregate."""
         if isinstance(node, exp.Filter):
             return self._filtered(node)
-        inner = _Reading(self.source, "")  # an aggregate of an aggregate is refused
+        inner = _Reading(self.source, "", functions=self.functions)  # an aggregate of an aggregate is refused
         inner.lines = self.lines
         if isinstance(node, exp.CountIf):
             return AggregateCall("count", inner.only_where(inner.expr(node.this), Literal(1, pa.int32())))
@@ -208,7 +220,7 @@ class _Reading:
         call = self.aggregate(node.this)
         if call is None:
             return None
-        condition = _Reading(self.source, "\n".join(self.lines)).expr(node.expression.this)
+        condition = _Reading(self.source, "\n".join(self.lines), functions=self.functions).expr(node.expression.this)
         if call.order:
             # A row without order does not count.
             order = (self.only_where(condition, call.order[0]), *call.order[1:])
@@ -330,6 +342,8 @@ class _Reading:
         return self.call(part, node.expression)
 
     def anonymous(self, node: exp.Expr) -> Expr:
+        if (function := self.functions.get(node.name.lower())) is not None:
+            return applied(function, *(self.expr(arg) for arg in node.expressions))
         match node.name.lower(), node.expressions:
             case "isnull", [only]:
                 return self.call("is_null", only)

@@ -12,8 +12,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from penstock.errors import Defect
 from penstock.expressions.casts import BLANK_CLASS, FLOAT_FORM
 from penstock.expressions.nodes import (
+    APPLY,
     ARITHMETIC,
     COMPARISONS,
     TYPE_NAMES,
@@ -214,7 +216,12 @@ def _truncated(node: Typed, args: list[str]) -> str:
     return f"timestamp_micros({micros} - pmod({micros}, {length}L))"
 
 
+def _only_python(node: Typed, _: list[str]) -> str:
+    raise Defect(f"'{node.expr}' calls a function of Python and was sent to Catalyst")
+
+
 _WRITERS: dict[str, Writer] = {
+    APPLY: _only_python,
     **dict.fromkeys(ARITHMETIC, _arithmetic),
     **{op: _infix(op) for op in COMPARISONS},
     "neg": _negation,

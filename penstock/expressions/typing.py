@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from penstock.errors import Place, TypeMistake, UnknownColumn
-from penstock.expressions.nodes import ARITHMETIC, COMPARISONS, TYPE_NAMES, Call, Column, Expr, Literal
+from penstock.expressions.nodes import APPLY, ARITHMETIC, COMPARISONS, TYPE_NAMES, Call, Column, Expr, Literal
+from penstock.expressions.user_functions import Apply
 from penstock.model.schema import TIMESTAMP, Schema
 
 INTEGERS: tuple[pa.DataType, ...] = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -156,7 +157,7 @@ def place_of(expr: Expr) -> Place | None:
 
 def _mistake(call: Call, kinds: Types, wanted: str) -> TypeMistake:
     found = ", ".join(map(type_name, kinds))
-    return TypeMistake(f"'{call.op}' is given {found} in '{call}'; {wanted}", place_of(call))
+    return TypeMistake(f"'{call.called}' is given {found} in '{call}'; {wanted}", place_of(call))
 
 
 def _all(call: Call, kinds: Types, allowed: Types, target: pa.DataType, wanted: str) -> None:
@@ -167,7 +168,7 @@ def _all(call: Call, kinds: Types, allowed: Types, target: pa.DataType, wanted: 
 def _count(call: Call, kinds: Types, least: int, most: int) -> None:
     if not least <= len(kinds) <= most:
         number = str(least) if least == most else f"{least} or more" if most > 9 else f"{least} to {most}"
-        raise TypeMistake(f"'{call.op}' takes {number} arguments and is given {len(kinds)} in '{call}'", place_of(call))
+        raise TypeMistake(f"'{call.called}' takes {number} arguments and is given {len(kinds)} in '{call}'", place_of(call))
 
 
 def _numeric(call: Call, kinds: Types) -> pa.DataType:
@@ -368,6 +369,18 @@ def _date_trunc(call: Call, kinds: Types) -> Signature:
     return Signature((STRING, TIMESTAMP), TIMESTAMP)
 
 
+def _applied(call: Call, kinds: Types) -> Signature:
+    """A user's function takes what it declares; numbers widen to it."""
+    assert isinstance(call, Apply)
+    wanted = tuple(kind for _, kind in call.function.parameters)
+    _count(call, kinds, len(wanted), len(wanted))
+    for kind, parameter in zip(kinds, wanted, strict=True):
+        if common_type([kind, parameter]) != parameter:
+            listed = ", ".join(f"{name} {type_name(each)}" for name, each in call.function.parameters)
+            raise _mistake(call, kinds, f"it takes {listed}")
+    return Signature(wanted, call.function.result)
+
+
 _RULES: dict[str, Callable[[Call, Types], Signature]] = {
     **dict.fromkeys(ARITHMETIC, _arithmetic),
     **dict.fromkeys((*COMPARISONS, "in", "between"), _comparison),
@@ -378,6 +391,7 @@ _RULES: dict[str, Callable[[Call, Types], Signature]] = {
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim"), _fixed((STRING,), STRING)),
     **dict.fromkeys(("like", "rlike", "startswith", "endswith", "contains"), _with_constant_text(BOOL)),
     **dict.fromkeys(("year", "month", "day", "hour", "minute", "second"), _calendar),
+    APPLY: _applied,
     "is_null": _is_null,
     "case": _case,
     "cast": _cast,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -66,6 +66,19 @@ class Operator(Protocol):
 
     def counters(self) -> Mapping[str, int]:
         """Levels and running totals for reports: `state_rows`, `state_bytes`, `expired`, `purged` and others."""
+        ...
+
+
+@runtime_checkable
+class Steered(Protocol):
+    """An operator about which somebody outside the shard decides, from what it tells."""
+
+    def use_clock(self, clock: Callable[[], int]) -> None:
+        """Nanoseconds for measurements, handed in by the host; they leave in `told` and decide nothing inside the shard."""
+        ...
+
+    def told(self) -> Mapping[str, Any]:
+        """JSON values: what has happened since the last call."""
         ...
 
 

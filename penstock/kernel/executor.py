@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.kernel.contracts import Operator, OperatorView, Policy, State
+from penstock.kernel.contracts import Operator, OperatorView, Policy, State, Steered
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import Ingress
 from penstock.kernel.packets import Packet
@@ -77,6 +77,9 @@ class Kernel:
         self.clock = clock
         self.ingresses = {spec.name: Ingress(spec, shard, shards) for spec in graph.entries}
         self._work = {node.id: _Work(node, node.make(), live=set(node.queries)) for node in graph.nodes}
+        for work in self._work.values():
+            if isinstance(work.operator, Steered):
+                work.operator.use_clock(clock)
         self._answers: list[Answer] = []
         self._refused: list[Quarantined] = []
         self._budget_rows: int | None = None
@@ -307,6 +310,10 @@ class Kernel:
             else:
                 work.queue.append(_Item(port, _decode_mark(kind, value)))
         work.waiting_rows = sum(item.rows for item in work.queue)
+
+    def told(self) -> dict[str, Any]:
+        """What operators tell whoever decides about them, since the last call; once per micro-batch."""
+        return {node: work.operator.told() for node, work in self._work.items() if isinstance(work.operator, Steered)}
 
     def report(self) -> dict[str, Any]:
         """Levels and running totals per operator and entry."""

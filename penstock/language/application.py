@@ -18,10 +18,11 @@ from dataclasses import replace
 
 from penstock.errors import InvalidDeclaration, UnknownStream, UserError
 from penstock.language.dialect import Statement, parse_query_statement, parse_statements
+from penstock.language.functions import declare_function
 from penstock.language.generators import check_references
 from penstock.language.queries import build
 from penstock.language.streams import declare
-from penstock.language.syntax import QueryStatement, StreamStatement, Word
+from penstock.language.syntax import FunctionStatement, QueryStatement, StreamStatement, Word
 from penstock.model.declarations import StreamDeclaration
 from penstock.plan.catalog import Catalog, ContinuousQuery
 
@@ -72,7 +73,10 @@ class _Application:
     def add(self, statements: list[Statement]) -> None:
         self._refuse_twins(statements)
         for statement in statements:
-            if isinstance(statement, StreamStatement):
+            if isinstance(statement, FunctionStatement):
+                with _located(statement):
+                    self.catalog.add_function(declare_function(statement, self.catalog.functions))
+            elif isinstance(statement, StreamStatement):
                 with _located(statement):
                     self.catalog.add_stream(declare(statement))
             else:
@@ -84,9 +88,9 @@ class _Application:
                 self._build_waiting(name)
 
     def _refuse_twins(self, statements: list[Statement]) -> None:
-        seen: dict[str, Statement] = {}
+        seen: dict[tuple[str, bool], Statement] = {}
         for statement in statements:
-            name = statement.name.text.lower()
+            name = statement.name.text.lower(), isinstance(statement, FunctionStatement)
             if name in seen:
                 line = seen[name].name.place.line
                 text = f"'{statement.name.text}' is declared twice, first in line {line}; rename one of them"
@@ -103,7 +107,7 @@ class _Application:
 
     def query(self, statement: QueryStatement) -> ContinuousQuery:
         with _located(statement):
-            return build(statement, self.find, self._now, self.catalog.warnings)
+            return build(statement, self.find, self._now, self.catalog.warnings, self.catalog.functions)
 
     def find(self, word: Word) -> StreamDeclaration | ContinuousQuery:
         name = word.text.lower()

@@ -14,6 +14,7 @@ from penstock.language.clauses import ClauseParser, Located
 from penstock.language.syntax import (
     ColumnText,
     Format,
+    FunctionStatement,
     GeneratorText,
     QueryStatement,
     StreamStatement,
@@ -23,7 +24,7 @@ from penstock.language.syntax import (
     expected,
 )
 
-Statement = StreamStatement | QueryStatement
+Statement = StreamStatement | QueryStatement | FunctionStatement
 
 _CONSTRAINTS = ("UNIQUE", "CLUSTERED", "ORDERED")
 _SELECTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
@@ -52,10 +53,14 @@ class PenstockParser(ClauseParser):
         if self._curr.token_type in _SELECTS:
             return self._parse_query_body(Word(UNNAMED, self._place()), is_bare=True)
         if not self._match(TokenType.CREATE):
-            raise self._mistake(expected(self._curr.text, ["CREATE STREAM", "CREATE CQ"], "at the start of a statement"))
-        kind = self._choose(("STREAM", "CQ"), "after CREATE")
+            raise self._mistake(
+                expected(self._curr.text, ["CREATE STREAM", "CREATE CQ", "CREATE FUNCTION"], "at the start of a statement")
+            )
+        kind = self._choose(("STREAM", "CQ", "FUNCTION"), "after CREATE")
         if kind.text == "STREAM":
             return self._parse_stream_statement()
+        if kind.text == "FUNCTION":
+            return self._parse_function_statement()
         name = self._name("a name for the query")
         self.source = f"query '{name.text}'"
         return self._parse_query_statement(name)
@@ -68,6 +73,16 @@ class PenstockParser(ClauseParser):
         while self._curr:
             self._parse_stream_clause(statement)
         return statement
+
+    def _parse_function_statement(self) -> FunctionStatement:
+        name = self._name("a name for the function")
+        self.source = f"function '{name.text}'"
+        parameters = self._listed(lambda: self._parse_stream_column("a parameter"))
+        self._expect("RETURNS", context="after the parameters of a function")
+        returns = self._type_word("RETURNS")
+        if not self._match(TokenType.USING):
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["USING python"], "after RETURNS"))
+        return FunctionStatement(Text(self.sql, self.source), name, tuple(parameters), returns, self._parse_format())
 
     def _parse_stream_element(self, statement: StreamStatement) -> None:
         following = self._next.text.upper() if self._next else ""
@@ -131,17 +146,21 @@ class PenstockParser(ClauseParser):
     def _word_at(self, ahead: int) -> str:
         return self._tokens[self._index + ahead].text.upper()
 
-    def _parse_stream_column(self) -> ColumnText:
-        name = self._name("a column, UNIQUE, CLUSTERED, ORDERED or WATERMARK")
+    def _parse_stream_column(self, what: str = "a column, UNIQUE, CLUSTERED, ORDERED or WATERMARK") -> ColumnText:
+        name = self._name(what)
+        kind = self._type_word(name.text, f"column '{name.text}' has no type; write for example {name.text} BIGINT")
+        return ColumnText(name, kind, nullable=not self._match_text_seq("NOT", "NULL"))
+
+    def _type_word(self, of: str, missing: str = "") -> Word:
         token = self._curr
         if not token or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
-            raise self._mistake(f"column '{name.text}' has no type; write for example {name.text} BIGINT")
+            raise self._mistake(missing or f"{of} has no type; write for example {of} BIGINT")
         self._advance()
         kind = Word(token.text, self._place(token))
         if self._match(TokenType.L_PAREN):  # VARCHAR(20): Spark reads the length and so do we; it restricts nothing
             self._match(TokenType.NUMBER)
             self._bracket(TokenType.R_PAREN, ")")
-        return ColumnText(name, kind, nullable=not self._match_text_seq("NOT", "NULL"))
+        return kind
 
     def _parse_stream_clause(self, statement: StreamStatement) -> None:
         """One clause behind the columns; they come in any order, each at most once."""

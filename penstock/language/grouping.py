@@ -168,7 +168,7 @@ class Grouping:
 
     def _split(self, tree: exp.Expr, calls: list[AggregateCall]) -> Expr:
         text = self._scope.text
-        expression, calls[:] = split_aggregates(tree, calls, text.source, text.sql)
+        expression, calls[:] = split_aggregates(tree, calls, text.source, text.sql, self._scope.functions)
         return expression
 
 

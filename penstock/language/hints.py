@@ -1,31 +1,53 @@
-"""Hints that force a variant of a join: `SELECT /*+ PJOIN(purge_threshold = 100) */ …`."""
+"""Hints: `SELECT /*+ PJOIN(purge_threshold = 100) */ …` forces a variant of a join, `/*+ ORDER(policy = 'sweep') */` an order."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from penstock.errors import SyntaxMistake
 from penstock.language.syntax import Text, expected
 from penstock.model.join_variants import HintValue, JoinHint, JoinVariant
+from penstock.model.order_hints import OrderHint
 
+#: The hint that decides how conditions of WHERE are ordered.
+ORDER = "ORDER"
 _VARIANTS = {variant.value.upper(): variant for variant in JoinVariant}
 
 
-def read_hint(tree: exp.Select, inputs: int, text: Text) -> JoinHint | None:
-    """The hint of a select; None if there is none."""
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the author of a select insists on; None where nothing is said."""
+
+    join: JoinHint | None = None
+    order: OrderHint | None = None
+
+
+def read_hints(tree: exp.Select, inputs: int, text: Text) -> Hints:
+    """The hints of a select, at most one of each kind."""
     written = tree.args.get("hint")
     if written is None:
-        return None
+        return Hints()
     place = text.place_of(written)
-    if len(written.expressions) != 1:
+    joins, orders = list[JoinHint](), list[OrderHint]()
+    for found in written.expressions:
+        name = found.name.upper()
+        options = tuple(_option(part, text) for part in found.expressions)
+        if name == ORDER:
+            orders.append(OrderHint(options, place))
+        elif name in _VARIANTS:
+            joins.append(JoinHint(_VARIANTS[name], options, place))
+        else:
+            raise SyntaxMistake(expected(found.name, [*_VARIANTS, ORDER], "as a hint"), text.place_of(found) or place)
+    if len(joins) > 1 or len(orders) > 1:
         raise SyntaxMistake(f"found {len(written.expressions)} hints; a query takes one", place)
-    (found,) = written.expressions
-    name = found.name.upper()
-    if name not in _VARIANTS:
-        raise SyntaxMistake(expected(found.name, list(_VARIANTS), "as a hint"), text.place_of(found) or place)
-    if inputs < 2:
-        raise SyntaxMistake(f"the hint {name} is for a join; this query reads one source", place)
-    return JoinHint(_VARIANTS[name], tuple(_option(part, text) for part in found.expressions), place)
+    if joins and inputs < 2:
+        raise SyntaxMistake(f"the hint {joins[0].variant.value.upper()} is for a join; this query reads one source", place)
+    if orders and inputs > 1:
+        advice = "give it to a select of its own: FROM (SELECT /*+ ORDER */ …) a"
+        raise SyntaxMistake(f"the hint ORDER is for conditions on one source; {advice}", place)
+    return Hints(joins[0] if joins else None, orders[0] if orders else None)
 
 
 def _option(part: exp.Expr, text: Text) -> tuple[str, HintValue]:

@@ -6,15 +6,16 @@ nodes; what may be wrong with the text is found while its words are still at han
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
+from penstock.expressions.user_functions import UserFunction
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
-from penstock.language.hints import read_hint
+from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named
@@ -24,6 +25,7 @@ from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.plan.analysis.filtering import FEWEST, is_orderable
 from penstock.plan.catalog import ContinuousQuery
 from penstock.plan.nodes.relational import (
     Announced,
@@ -68,6 +70,7 @@ class Context:
     life: Lifespan
     emit_partial: bool
     warnings: list[str] = field(default_factory=list)
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
 
     def warn(self, message: str) -> None:
         self.warnings.append(f"{self.text.source}: {message}")
@@ -81,11 +84,13 @@ class Built:
     window: Framed | Unbounded
 
 
-def build(statement: QueryStatement, find: Find, now: int | None, warnings: list[str]) -> ContinuousQuery:
+def build(
+    statement: QueryStatement, find: Find, now: int | None, warnings: list[str], functions: Mapping[str, UserFunction]
+) -> ContinuousQuery:
     """The continuous query a statement defines."""
     clock = _clock_of(statement, find)
     life = lifespan(statement.begin, statement.end, clock, now)
-    context = Context(statement.text, find, clock, life, statement.emit_partial, warnings)
+    context = Context(statement.text, find, clock, life, statement.emit_partial, warnings, functions)
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
     plan = build_select(statement.select, context).node
@@ -143,26 +148,30 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
 def _sources(tree: exp.Select, context: Context) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
     """The rows FROM and WHERE leave, and how they are called; windows are those of a join's inputs, none for a single one."""
     inputs = _inputs(tree, context)
-    hint = read_hint(tree, len(inputs), context.text)
+    hints = read_hints(tree, len(inputs), context.text)
+    hint = hints.join
     joins = tree.args.get("joins") or ()
     kinds = [_join_kind(joined, context.text) for joined in joins]
     if any(kind is not JoinKind.INNER for kind in kinds):
         if hint is not None:
             raise SyntaxMistake(f"{hint.variant.value} runs inner joins only; leave the hint out", hint.place)
         return _joined_in_order(tree, inputs, kinds, context)
-    scope = Scope(inputs, context.text)
+    scope = Scope(inputs, context.text, functions=context.functions)
     written = [joined.args["on"] for joined in joins if joined.args.get("on")]
     conditions = _read([*written, *_filters(tree, context)], scope)
     if scope.is_qualified:
         return scope, *join(scope, conditions, context.clock, context.life, hint), conditions
     only = scope.inputs[0].node
-    return scope, Select(only, conjoin(conditions)) if conditions else only, (), conditions
+    if hints.order is not None and len([part for part in conditions if is_orderable(part)]) < FEWEST:
+        text = "the hint ORDER needs two conditions or more that call functions, or search texts by LIKE or RLIKE"
+        raise SyntaxMistake(text, hints.order.place)
+    return scope, Select(only, conjoin(conditions), hints.order) if conditions else only, (), conditions
 
 
 def _joined_in_order(
     tree: exp.Select, inputs: tuple[Input, ...], kinds: list[JoinKind], context: Context
 ) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
-    scope = Scope(inputs[:1], context.text)
+    scope = Scope(inputs[:1], context.text, functions=context.functions)
     steps: list[Step] = []
     for new, kind, joined in zip(inputs[1:], kinds, tree.args["joins"], strict=True):
         if not joined.args.get("on"):

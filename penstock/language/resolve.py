@@ -8,7 +8,7 @@ there every word still has its place; afterwards a column node carries exactly t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,6 +17,7 @@ from penstock.errors import Place, SyntaxMistake, TypeMistake, UnknownColumn, su
 from penstock.expressions.nodes import Expr
 from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.typing import type_of
+from penstock.expressions.user_functions import UserFunction
 from penstock.language.syntax import Text, WindowClause
 from penstock.model.schema import Schema
 from penstock.plan.nodes.relational import Node
@@ -44,6 +45,8 @@ class Scope:
     text: Text
     #: Sources whose columns end with the ON of their semi or anti join, by alias in lower case.
     hidden: frozenset[str] = frozenset()
+    #: Functions of the user, by name in lower case.
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
 
     @property
     def is_qualified(self) -> bool:
@@ -104,7 +107,7 @@ class Scope:
         return self.read(self.resolved(node))
 
     def read(self, resolved: exp.Expr) -> Expr:
-        return from_sqlglot(resolved, self.text.source, self.text.sql)
+        return from_sqlglot(resolved, self.text.source, self.text.sql, self.functions)
 
     def stars(self, node: exp.Expr) -> list[str] | None:
         """Plan names that `*` or `alias.*` stands for; None for anything else."""

@@ -67,10 +67,15 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
 
 
 def _field(column: ColumnText) -> Field:
-    kind = SQL_TYPES.get(column.type.text.lower())
+    return Field(column.name.text, type_named(column.type, "as the type of a column"), column.nullable)
+
+
+def type_named(word: Word, context: str) -> pa.DataType:
+    """The type a word stands for."""
+    kind = SQL_TYPES.get(word.text.lower())
     if kind is None:
-        raise SyntaxMistake(expected(column.type.text, list(SQL_TYPES), "as the type of a column"), column.type.place)
-    return Field(column.name.text, kind, column.nullable)
+        raise SyntaxMistake(expected(word.text, list(SQL_TYPES), context), word.place)
+    return kind
 
 
 def _column(schema: Schema, name: Word) -> str:

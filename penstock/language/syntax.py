@@ -142,6 +142,17 @@ class StreamStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionStatement:
+    """`CREATE FUNCTION name(parameter TYPE, …) RETURNS TYPE USING language OPTIONS (…)`."""
+
+    text: Text
+    name: Word
+    parameters: tuple[ColumnText, ...]
+    returns: Word
+    using: Format
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStatement:
     """`CREATE CQ`: the select is sqlglot's tree, windows hang at its sources (`window_of`)."""
 

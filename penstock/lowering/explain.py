@@ -34,6 +34,7 @@ from typing import Any
 
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
+from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
@@ -43,6 +44,7 @@ from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import describe
+from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import Node, Reference, WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
@@ -212,7 +214,7 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
         sizes = [holding.rows for holding in found.holdings]
         return Operation(
             first,
-            (*_variant(node, judged), *more),
+            (*_variant(node, judged), *_order(node), *more),
             where,
             stage,
             keys,
@@ -238,6 +240,14 @@ def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
     if not isinstance(node, WindowJoin):
         return []
     return [str(choose(node, [judged[id(part)].known for part in node.parts]))]
+
+
+def _order(node: Node) -> list[str]:
+    """Who orders the conditions of an adaptive filter; nothing for other operators."""
+    if not isinstance(node, AdaptiveFilter):
+        return []
+    asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""
+    return [settings_text(filter_settings(node.hint)) + asked]
 
 
 def _declared_memory(node: Node, judged: Mapping[int, Judged]) -> tuple[InputEstimate, ...]:

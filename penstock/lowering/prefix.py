@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts, substitute
+from penstock.expressions.user_functions import has_functions
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Schema
+from penstock.plan.analysis.filtering import runs_in_kernel
+from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import Node, Project, Scan, Select
 
 
@@ -39,11 +42,11 @@ class Prefix:
 
 
 def prefix_of(node: Node) -> Prefix | None:
-    """The prefix that `node` is, or None if something stateful lies below."""
+    """The prefix that `node` is, or None if something lies below that only the kernel can run."""
     if isinstance(node, Scan):
         names = zip(node.schema.names, node.stream.schema.names, strict=True)
         return Prefix(node.stream, tuple((name, Column(source)) for name, source in names), (), node.schema)
-    if not isinstance(node, Select | Project):
+    if not isinstance(node, Select | Project) or _is_for_kernel(node):
         return None
     below = prefix_of(node.input)
     if below is None:
@@ -54,3 +57,10 @@ def prefix_of(node: Node) -> Prefix | None:
         return Prefix(below.stream, below.items, (*below.conditions, *more), below.schema)
     items = tuple((name, substitute(expr, known)) for name, expr in node.items)
     return Prefix(below.stream, items, below.conditions, node.schema)
+
+
+def _is_for_kernel(node: Select | Project) -> bool:
+    """Whether only Python can evaluate the node."""
+    if isinstance(node, Project):
+        return any(has_functions(expr) for _, expr in node.items)
+    return isinstance(node, AdaptiveFilter) or runs_in_kernel(node)

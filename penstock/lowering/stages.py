@@ -15,22 +15,31 @@ from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
+from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.generators import recipe_of_generator
+from penstock.lowering.placing import (
+    Floating,
+    Found,
+    Keys,
+    Placed,
+    Spread,
+    keys_before,
+    partitionings_of,
+    senders_of,
+    shown_keys,
+    spread_by,
+    suits,
+    wanted_keys,
+)
 from penstock.lowering.prefix import Prefix, prefix_of
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, StreamDeclaration
 from penstock.model.schema import Schema
-from penstock.model.windows import Framed
 from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.relational import Node
 from penstock.plan.rewrites.apply import rewritten
-
-#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
-Keys = tuple[str, ...] | None
-#: All lists of columns whose hash has decided the shard.
-Spread = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -76,20 +85,6 @@ class Job:
         return hashlib.sha256("|".join(stage.graph.fingerprint for stage in self.stages).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """An operator's output: where it comes out and how it is partitioned.
-
-    `senders` are columns whose values, where they are not NULL, decide the shard as a partitioning does.
-    """
-
-    level: int
-    port: Port
-    schema: Schema
-    partitionings: tuple[tuple[str, ...], ...]
-    senders: tuple[tuple[str, ...], ...] = ()
-
-
 @dataclass
 class _Level:
     nodes: list[GraphNode] = field(default_factory=list)
@@ -113,7 +108,9 @@ class _Builder:
         self.shards = shards
         self.levels: dict[int, _Level] = {}
         self.placements: dict[str, tuple[int, str, str]] = {}
-        self._known: dict[str, _Placed | Prefix] = {}
+        self._known: dict[str, Found] = {}
+        #: Places of operators that could have gone anywhere.
+        self._settled: dict[str, Placed] = {}
         self._users: dict[str, set[str]] = {}
         #: Sender of each derived entry.
         self._crossings: dict[str, str] = {}
@@ -137,17 +134,17 @@ class _Builder:
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def _below(self, node: Node) -> _Placed | Prefix:
-        """What `node` is: a prefix that can still go anywhere, or a placed operator. Equal nodes are built once."""
+    def _below(self, node: Node) -> Found:
+        """What `node` is; equal nodes are built once."""
         key = repr(node)
         if key not in self._known:
             self._known[key] = self._build(node)
-        found = self._known[key]
-        if isinstance(found, _Placed):
+        found = self._settled.get(key) or self._known[key]
+        if isinstance(found, Placed):
             self._mark_users(found)
         return found
 
-    def _mark_users(self, placed: _Placed) -> None:
+    def _mark_users(self, placed: Placed) -> None:
         """The running query also uses everything below a shared operator."""
         waiting = [placed.port[0]]
         by_id = {node.id: node for level in self.levels.values() for node in level.nodes}
@@ -158,30 +155,34 @@ class _Builder:
                 self._users[name].add(self._query)
                 waiting += [source for source, _ in by_id[name].sources]
 
-    def _build(self, node: Node) -> _Placed | Prefix:
+    def _build(self, node: Node) -> Found:
         prefix = prefix_of(node)
         if prefix is not None:
             return prefix
         if isinstance(node, nodes.Reference):
             return self._reference(node)
         inputs = [self._below(part) for part in node.inputs]
-        wanted = _wanted(node, inputs)
+        if isinstance(node, nodes.Select | nodes.Project) and isinstance(inputs[0], Prefix | Floating):
+            return Floating(node, inputs[0])
+        wanted = wanted_keys(node, inputs)
+        inputs = [self._followed(found, keys) for found, keys in zip(inputs, wanted, strict=True)]
         level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
         sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
-        spread = _partitionings(node, inputs, wanted), _senders(node, inputs, wanted)
+        spread = partitionings_of(node, inputs, wanted), senders_of(node, inputs, wanted)
         return self._add(node, level, sources, spread, wanted)
 
-    def _add(self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys]) -> _Placed:
+    def _add(self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys]) -> Placed:
         branch = node.branch if isinstance(node, nodes.Split) else ""
         recipe = recipe_of(node)
         shared = self._shared_split(recipe, level, sources) if branch else None
         if shared is None:
             self._count += 1
             shared = f"{type(node).__name__}{self._count}"
-            self._level(level).nodes.append(GraphNode(shared, recipe, sources))
+            made = recipe.named(shared) if isinstance(recipe, FilterRecipe) else recipe
+            self._level(level).nodes.append(GraphNode(shared, made, sources))
             self._users[shared] = {self._query}
-            self.placements[repr(node)] = (level, shared, _shown(wanted))
-        return _Placed(level, (shared, branch), node.schema, *spread)
+            self.placements[repr(node)] = (level, shared, shown_keys(wanted))
+        return Placed(level, (shared, branch), node.schema, *spread)
 
     def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
@@ -189,7 +190,7 @@ class _Builder:
                 return known.id
         return None
 
-    def _reference(self, node: nodes.Reference) -> _Placed | Prefix:
+    def _reference(self, node: nodes.Reference) -> Found:
         query = self.catalog.queries[node.query.lower()]
         found = self._below(query.plan)
         if not node.alias:
@@ -202,26 +203,45 @@ class _Builder:
     def _level(self, number: int) -> _Level:
         return self.levels.setdefault(number, _Level())
 
-    def _level_for(self, found: _Placed | Prefix, keys: Keys) -> int:
-        if isinstance(found, Prefix):
+    def _level_for(self, found: Found, keys: Keys) -> int:
+        if isinstance(found, Prefix | Floating):
             return 1
-        return found.level if _suits(found.partitionings, keys) else found.level + 1
+        return found.level if suits(found.partitionings, keys) else found.level + 1
 
-    def _placed(self, found: _Placed | Prefix) -> _Placed:
+    def _followed(self, found: Found, keys: Keys) -> Found:
+        """An operator that cannot run where the keys are wanted gets a place before they are known."""
+        return self._settle(found, None, 1) if isinstance(found, Floating) and not found.follows(keys) else found
+
+    def _settle(self, found: Floating, keys: Keys, level: int) -> Placed:
+        """Give a floating operator its place, once: whoever else wants it crosses from there."""
+        key = repr(found.node)
+        known = self._settled.get(key)
+        if known is None or (known.level, known.partitionings) != (level, spread_by(keys)):
+            source = self._at(found.below, None if keys is None else keys_before(found.node, keys), level)
+            known = self._add(found.node, level, (source,), (spread_by(keys), spread_by(keys)), [keys])
+            self._settled.setdefault(key, known)
+        self._mark_users(known)
+        return known
+
+    def _placed(self, found: Found) -> Placed:
         """A query that is all prefix still needs a stage to pass through."""
-        if isinstance(found, _Placed):
+        if isinstance(found, Placed):
             return found
+        if isinstance(found, Floating):
+            return self._settle(found, None, 1)
         names = found.schema.names
         everything = nodes.Project(nodes.Scan(found.stream), tuple((name, expr) for name, expr in found.items))
         port = self._at(found, None, 1)
         passing = nodes.Project(everything, tuple((name, Column(name)) for name in names))
         return self._add(passing, 1, (port,), ((), ()), [None])
 
-    def _at(self, found: _Placed | Prefix, keys: Keys, level: int) -> Port:
+    def _at(self, found: Found, keys: Keys, level: int) -> Port:
         """The port where `found` is available at `level`, partitioned by `keys`."""
+        if isinstance(found, Floating):
+            return self._settle(found, keys, level).port
         if isinstance(found, Prefix):
             return self._generated(found, keys, level, (self._source(found, keys, level), ""))
-        if found.level == level and _suits(found.partitionings, keys):
+        if found.level == level and suits(found.partitionings, keys):
             return found.port
         return self._exchange(found, keys, level), ""
 
@@ -285,7 +305,7 @@ class _Builder:
         )  # fmt: skip
         return name
 
-    def _exchange(self, found: _Placed, keys: Keys, level: int) -> str:
+    def _exchange(self, found: Placed, keys: Keys, level: int) -> str:
         name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
         if name not in self._level(level).entries:
             self._level(level).entries[name] = EntrySpec(
@@ -318,94 +338,3 @@ def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) ->
     parts += [f"{source.prefix.items}{source.prefix.conditions}" for source in level.sources]
     parts += [str(shards), str(sorted(level.outputs))]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
-
-
-# -- partitioning ----------------------------------------------------------------------------------------------------
-
-
-def _suits(partitionings: tuple[tuple[str, ...], ...], keys: Keys) -> bool:
-    return keys is None or keys in partitionings
-
-
-def _known(found: _Placed | Prefix) -> Spread:
-    return found.partitionings if isinstance(found, _Placed) else ()
-
-
-def _known_senders(found: _Placed | Prefix) -> Spread:
-    return found.senders if isinstance(found, _Placed) else ()
-
-
-def _wanted(node: Node, inputs: list[_Placed | Prefix]) -> list[Keys]:
-    """How each input must be partitioned; an existing partitioning that suffices is kept."""
-    if isinstance(node, nodes.WindowJoin):
-        # The last rows of an input are the last of all its keys: one place has to count them.
-        return [() for _ in inputs] if node.counts_rows else _join_keys(node, inputs)
-    if isinstance(node, nodes.GroupBy | nodes.Distinct):
-        columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
-        return [_enough(_spread(node.window, columns), inputs[0])]
-    if isinstance(node, nodes.Announced):
-        return [()]  # one place hears what all shards have to say
-    return [None for _ in inputs]
-
-
-def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
-    if isinstance(window, Framed) and (window.in_rows or window.partition_by):
-        return window.partition_by if set(window.partition_by) <= set(columns) else ()
-    return columns
-
-
-def _enough(columns: tuple[str, ...], found: _Placed | Prefix) -> tuple[str, ...]:
-    for known in _known(found):
-        if set(known) <= set(columns):
-            return known
-    return columns
-
-
-def _join_keys(node: nodes.WindowJoin, inputs: list[_Placed | Prefix]) -> list[Keys]:
-    for keys, found in zip(node.keys, inputs, strict=True):
-        for known in _known(found):
-            if set(known) <= set(keys):
-                positions = [keys.index(name) for name in known]
-                return [tuple(mine[position] for position in positions) for mine in node.keys]
-    return list(node.keys)
-
-
-def _partitionings(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> Spread:
-    """How the output is partitioned, in output names.
-
-    Where the columns of an input are NULL-extended the row is in the shard of its partner's key, not in that of NULL.
-    """
-    if isinstance(node, nodes.WindowJoin):
-        return tuple(keys for port, keys in enumerate(_shown_keys(node, wanted)) if port not in node.kind.extended)
-    return _passed(node, _known(inputs[0]), wanted)
-
-
-def _senders(node: Node, inputs: list[_Placed | Prefix], wanted: list[Keys]) -> Spread:
-    """Columns whose values tell the shard, unless they are NULL."""
-    if isinstance(node, nodes.WindowJoin):
-        return tuple(_shown_keys(node, wanted))
-    return _passed(node, _known_senders(inputs[0]), wanted)
-
-
-def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, ...]]:
-    """Keys that are columns of the output, for each input it shows."""
-    shown = wanted if node.kind.shows_pairs else wanted[:1]
-    return [keys for keys in shown if keys is not None]
-
-
-def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
-    """What a node with one input makes of its partitioning."""
-    if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
-        return tuple(keys for keys in wanted if keys is not None)
-    if isinstance(node, nodes.Project):
-        kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
-        return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
-    return () if isinstance(node, nodes.Union) else known
-
-
-def _shown(wanted: list[Keys]) -> str:
-    known = [keys for keys in wanted if keys is not None]
-    if not known:
-        return "any"
-    return "one shard" if known[0] == () else ", ".join(known[0])

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
+from penstock.lowering.filters import filter_recipe
 from penstock.lowering.join_variants import hinted
 from penstock.model.declarations import RowPolicy
 from penstock.model.join_kinds import JoinKind
@@ -22,6 +23,7 @@ from penstock.operators.select import GroupFilter, Select
 from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.filtering import AdaptiveFilter
 
 Recipe = Callable[[], Operator]
 
@@ -85,6 +87,7 @@ def _announced(node: nodes.Announced) -> Recipe:
 
 LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Select: _select,
+    AdaptiveFilter: filter_recipe,
     nodes.GroupFilter: _group_filter,
     nodes.Project: _project,
     nodes.Union: _union,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.errors import InvalidDeclaration, UnknownStream
+from penstock.expressions.user_functions import UserFunction
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.relational import Node, Reference, walk
@@ -34,6 +35,12 @@ class Catalog:
     queries: dict[str, ContinuousQuery] = field(default_factory=dict)
     #: What the author should know although the application is legal.
     warnings: list[str] = field(default_factory=list)
+    #: Functions of the user, by name in lower case.
+    functions: dict[str, UserFunction] = field(default_factory=dict)
+
+    def add_function(self, function: UserFunction) -> None:
+        self._refuse_other(self.functions.get(function.name.lower()), function, function.name, {})
+        self.functions[function.name.lower()] = function
 
     def add_stream(self, stream: StreamDeclaration) -> None:
         self._refuse_other(self.streams.get(stream.name.lower()), stream, stream.name, self.queries)

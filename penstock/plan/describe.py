@@ -6,6 +6,7 @@ from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
+from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import (
     Announced,
     Distinct,
@@ -65,6 +66,8 @@ def describe(node: Node) -> list[str]:
             return [f"Scan {node.stream.name}{_alias(node.alias, node.stream.name)}"]
         case Reference():
             return [f"Reference {node.query}{_alias(node.alias, node.query)}"]
+        case AdaptiveFilter():
+            return [f"AdaptiveFilter {node.condition}", *_declared_order(node)]
         case Select() | GroupFilter():
             return [f"{type(node).__name__} {node.condition}"]
         case Project():
@@ -84,6 +87,14 @@ def describe(node: Node) -> list[str]:
             return _join(node, clock)
         case GroupBy():
             return _group_by(node, clock)
+
+
+def _declared_order(node: AdaptiveFilter) -> list[str]:
+    """What restricts the order of conditions, and what is known of their costs."""
+    after = [f"{item.name} after {', '.join(item.after)}" for item in node.conjuncts if item.after]
+    last = [f"{item.name} last: it is not profiled" for item in node.conjuncts if not item.profilable]
+    costs = [f"{item.name} costs {item.cost:g} s per row" for item in node.conjuncts if item.cost is not None]
+    return [*after, *last, *costs]
 
 
 def _alias(alias: str, name: str) -> str:

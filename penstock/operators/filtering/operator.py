@@ -192,6 +192,16 @@ class AdaptiveFilter:
             self.label, self.policy.version, rows, self.costs.drain(), self._newest_ts, arrived - before[0], dropped - before[1]
         )  # fmt: skip
 
+    def use_clock(self, clock: Clock) -> None:
+        """The host's nanoseconds; measured costs leave in reports."""
+        self.policy.clock = self.pipeline.clock = clock
+
+    def told(self) -> dict[str, Any]:
+        """For the driver: what it decides on, or where this shard decides, how things stand."""
+        if self.settings.mode is Mode.GLOBAL:
+            return {"report": self.report().to_json()}
+        return {"standing": self.describe()}
+
     def describe(self) -> dict[str, Any]:
         """The state of affairs for people: order, costs, estimates, shares of time, what changed last."""
         costs = self.costs.estimates(is_measured=True)

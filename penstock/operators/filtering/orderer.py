@@ -107,6 +107,17 @@ class Orderer:
         """What the current, the greedy and the optimal order cost."""
         return estimates(self.policy, self._costs(), self._drops / self._rows if self._rows else 0.0)
 
+    def describe(self) -> dict[str, Any]:
+        """The state of affairs for people, as `AdaptiveFilter.describe` tells it."""
+        guess = self.estimates()
+        return {
+            "order": list(self.order),
+            "epoch": self.policy.epoch,
+            "reorderings": self.policy.reorderings,
+            "cost_per_row": dict(zip(self.arrangement.names, self.costs.estimates(is_measured=True).tolist(), strict=True)),
+            "estimated": None if guess is None else {"current": guess.current, "greedy": guess.greedy, "optimal": guess.optimal},
+        }
+
     def snapshot(self) -> dict[str, Any]:
         """JSON values, to be stored with the number of the micro-batch."""
         rows = self.policy.window.content

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import FilterFailed, FilterMisbehaved, Place
+from penstock.errors import FilterFailed, FilterMisbehaved, FunctionFailed, Place
 from penstock.model.batch import Batch, Int64s
 from penstock.operators.filtering.contract import FilterOrder
 from penstock.operators.filtering.costs import CostModel
@@ -113,7 +113,7 @@ class Pipeline:
         wrong = [(at, text) for at, text in enumerate(texts) if text]
         if self.on_error is OnError.FAIL or not wrong:
             row = batch.rows.slice(int(left[wrong[0][0]]), 1).to_pylist()[0] if wrong else f"a batch of {len(left)} rows"
-            text = wrong[0][1] if wrong else f"{type(cause).__name__}: {cause}"
+            text = wrong[0][1] if wrong else _said(cause)
             advice = "name the filter that guards it in `after`, or set on_error = 'dead_letter'"
             raise FilterFailed(f"filter '{name}' raised {text} on {row}; {advice}", f"filter '{name}'") from cause
         return passes, [(at, f"filter '{name}' raised {text}") for at, text in wrong]
@@ -127,7 +127,7 @@ class Pipeline:
                 row = gathered(batch.rows, item.predicate.columns, at[place : place + 1])
                 passes[place] = flags_of(item.predicate(row), 1, item.name)[0]
             except Exception as error:
-                texts[place] = f"{type(error).__name__}: {error}"
+                texts[place] = _said(error)
         return passes, texts
 
     # -- profiling ----------------------------------------------------------------------------------------------------
@@ -179,6 +179,12 @@ class Pipeline:
 
     def _now(self) -> int:
         return self.clock() if self.clock else 0
+
+
+def _said(error: Exception) -> str:
+    """What a filter raised; behind a function of the user, what that raised."""
+    cause = error.__cause__ if isinstance(error, FunctionFailed) and error.__cause__ is not None else error
+    return f"{type(cause).__name__}: {cause}"
 
 
 def failed_rows(batch: Batch, failed: tuple[tuple[int, str], ...]) -> list[tuple[Batch, str]]:

@@ -21,6 +21,7 @@ from itertools import product
 from penstock.errors import UserError
 from penstock.expressions.nodes import Column
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
+from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select, Union
 from penstock.workloads.playback import Playback
 
@@ -161,7 +162,7 @@ def through_select(node: Select, known: Knowledge) -> Knowledge:
 
     The filters right above a stream run before its rows are looked at.
     """
-    if not _is_above_stream(node):
+    if runs_in_kernel(node) or not _is_above_stream(node):
         return known
     schemes = [
         replace(scheme, among=" AND ".join(filter(None, (scheme.among, str(node.condition)))))

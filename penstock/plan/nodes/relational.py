@@ -20,6 +20,7 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.join_variants import JoinHint, JoinVariant
+from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
@@ -64,6 +65,8 @@ class Select:
 
     input: Node
     condition: Expr
+    #: How the user wants its conditions ordered; None: as the plan finds best.
+    hint: OrderHint | None = None
 
     @property
     def schema(self) -> Schema:

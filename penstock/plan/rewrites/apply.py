@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.relational import Node
+from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.plan.rewrites.prune_columns import prune_together
 from penstock.plan.rewrites.table import LOCAL_RULES
 
@@ -42,13 +43,15 @@ def rewritten(catalog: Catalog) -> Catalog:
         return catalog
     changed = zip(catalog.queries.items(), after, strict=True)
     queries = {name: query if plan is query.plan else replace(query, plan=plan) for (name, query), plan in changed}
-    return Catalog(catalog.name, dict(catalog.streams), queries, list(catalog.warnings))
+    return Catalog(catalog.name, dict(catalog.streams), queries, list(catalog.warnings), dict(catalog.functions))
 
 
 def _rewritten(plans: Sequence[Node]) -> tuple[Node, ...]:
     after = prune_together([_locally(plan) for plan in plans])
     # Every rule moves a filter down or removes something, so this ends.
-    return after if all(new is old for new, old in zip(after, plans, strict=True)) else _rewritten(after)
+    if all(new is old for new, old in zip(after, plans, strict=True)):
+        return tuple(adapt_order_of_filters(plan) for plan in after)
+    return _rewritten(after)
 
 
 def _locally(plan: Node) -> Node:

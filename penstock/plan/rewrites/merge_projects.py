@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from penstock.expressions.nodes import Column, Expr, Literal, substitute
+from penstock.expressions.user_functions import has_functions
 from penstock.plan.nodes.relational import Node, Project
 from penstock.plan.rewrites.rebuild import bottom_up
 
@@ -13,7 +14,7 @@ def merge_projects(plan: Node) -> Node:
     """Compute a select list over a select list in one step.
 
     It does not fire where the outer list reads a computed column more than once: the expression would be computed as
-    often.
+    often. Nor where only the outer list calls functions of Python: Catalyst can have the inner one.
     """
     return bottom_up(plan, _merged)
 
@@ -22,6 +23,8 @@ def _merged(node: Node) -> Node:
     if not (isinstance(node, Project) and isinstance(node.input, Project)):
         return node
     inner = node.input
+    if any(has_functions(expr) for _, expr in node.items) and not any(has_functions(expr) for _, expr in inner.items):
+        return node
     used = Counter(inner.schema[name].name for _, expr in node.items for name in _columns(expr))
     if any(used[name] > 1 and not isinstance(expr, Column | Literal) for name, expr in inner.items):
         return node

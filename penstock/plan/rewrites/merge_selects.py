@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from penstock.expressions.nodes import conjuncts
+from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Node, Select
 from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 
 def merge_selects(plan: Node) -> Node:
     """Join a selection over a selection into one: a row must meet both, and expressions never fail.
+
+    Functions of Python may fail: a selection that calls them stays above the one that its author put below it.
 
     Examples
     --------
@@ -27,7 +30,7 @@ def merge_selects(plan: Node) -> Node:
 
 
 def _merged(node: Node) -> Node:
-    if not (isinstance(node, Select) and isinstance(node.input, Select)):
+    if not (isinstance(node, Select) and type(node.input) is Select) or runs_in_kernel(node):
         return node
     below = node.input
-    return filtered(below.input, [*conjuncts(below.condition), *conjuncts(node.condition)])
+    return filtered(below.input, [*conjuncts(below.condition), *conjuncts(node.condition)], below.hint)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.expressions.nodes import Column, Expr, columns_of
 from penstock.expressions.parse import parse
+from penstock.expressions.user_functions import has_functions
 from penstock.model.windows import Framed
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
@@ -65,7 +66,9 @@ def _visible(node: Node) -> Iterable[Node]:
 
 def _parts(node: Node) -> tuple[Node, ...]:
     """Inputs that can be pruned apart from the node: a filtered stream is one thing, and so is a list over it."""
-    is_prefix = is_filtered_scan(node) or (isinstance(node, Project) and is_filtered_scan(node.input))
+    is_prefix = is_filtered_scan(node) or (
+        isinstance(node, Project) and is_filtered_scan(node.input) and not any(has_functions(expr) for _, expr in node.items)
+    )
     return () if is_prefix else node.inputs
 
 
@@ -132,7 +135,7 @@ def _of_grouping(node: GroupBy) -> set[str]:
 def _rebuilt(node: Node, needs: Needs, reader: Node | None = None, port: int = 0) -> Node:
     needed = needs.get(_key(node, reader, port), set())
     if is_filtered_scan(node):
-        return node if isinstance(reader, Project) else _listed(node, needed)
+        return node if isinstance(reader, Project) and not _parts(reader) else _listed(node, needed)
     inputs = [_rebuilt(part, needs, node, at) for at, part in enumerate(node.inputs)]
     if isinstance(node, Project):
         items = _kept(node, needed)

@@ -26,8 +26,8 @@ def push_filter_below_join(plan: Node) -> Node:
 def _pushed(node: Node) -> Node:
     above = conjuncts(node.condition) if isinstance(node, Select) else []
     join = node.input if isinstance(node, Select) else node
-    if not isinstance(join, WindowJoin):
-        return node
+    if not isinstance(join, WindowJoin) or (isinstance(node, Select) and node.hint is not None):
+        return node  # what somebody wants ordered together stays together
     within = conjuncts(join.residual) if join.residual is not None else []
     ports = [port for port, window in enumerate(join.windows) if not isinstance(window, Rows)]
     from_above = [port for port in ports if port not in join.kind.extended]

@@ -20,7 +20,7 @@ def _pushed(node: Node) -> Node:
         return node
     places = {name: node.schema.index(name) for name in columns_of(node.condition)}
     parts = [
-        Select(part, substitute(node.condition, {name: Column(part.schema.names[at]) for name, at in places.items()}))
+        Select(part, substitute(node.condition, {name: Column(part.schema.names[at]) for name, at in places.items()}), node.hint)
         for part in node.input.parts
     ]
     return Union(tuple(_pushed(part) for part in parts))

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.expressions.nodes import Expr, columns_of, conjoin
+from penstock.model.order_hints import OrderHint
 from penstock.model.schema import Schema
+from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Node, Reference, Scan, Select, Union, WindowJoin
 
 Rule = Callable[[Node], Node]
@@ -27,9 +29,9 @@ def bottom_up(plan: Node, change: Rule) -> Node:
     return change(with_inputs(plan, [bottom_up(part, change) for part in plan.inputs]))
 
 
-def filtered(node: Node, conditions: Sequence[Expr]) -> Node:
+def filtered(node: Node, conditions: Sequence[Expr], hint: OrderHint | None = None) -> Node:
     """The rows of a node that meet all conditions; the node itself for none."""
-    return Select(node, conjoin(conditions)) if conditions else node
+    return Select(node, conjoin(conditions), hint) if conditions else node
 
 
 def reads(expr: Expr, schema: Schema) -> set[str]:
@@ -38,5 +40,7 @@ def reads(expr: Expr, schema: Schema) -> set[str]:
 
 
 def is_filtered_scan(node: Node) -> bool:
-    """Whether the node is a stream with nothing but conditions above it."""
-    return isinstance(node, Scan) or (isinstance(node, Select) and is_filtered_scan(node.input))
+    """Whether the node is a stream with nothing but conditions of Catalyst above it."""
+    if isinstance(node, Select):
+        return not runs_in_kernel(node) and is_filtered_scan(node.input)
+    return isinstance(node, Scan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.plan.rewrites.merge_projects import merge_projects
 from penstock.plan.rewrites.merge_selects import merge_selects
 from penstock.plan.rewrites.narrow_outer_join import narrow_outer_join
@@ -12,9 +13,12 @@ from penstock.plan.rewrites.push_filter_below_join import push_filter_below_join
 from penstock.plan.rewrites.push_filter_below_project import push_filter_below_project
 from penstock.plan.rewrites.push_filter_below_union import push_filter_below_union
 from penstock.plan.rewrites.rebuild import Rule
+from penstock.plan.rewrites.split_off_comparisons import split_off_comparisons
 
 #: Rules that look at one plan.
 LOCAL_RULES: tuple[Rule, ...] = (
+    # First: comparisons go further down than what calls functions.
+    split_off_comparisons,
     push_filter_below_project,
     push_filter_below_union,
     # Before filters go below joins: they go further below an inner one.
@@ -26,6 +30,7 @@ LOCAL_RULES: tuple[Rule, ...] = (
 )
 
 #: `prune_columns` is last because it must see what the others leave; it looks at all queries of an application together.
-RULES: tuple[Rule, ...] = (*LOCAL_RULES, prune_columns)
+#: Behind it only `adapt_order_of_filters`, once: selections have found their places.
+RULES: tuple[Rule, ...] = (*LOCAL_RULES, prune_columns, adapt_order_of_filters)
 
 RULES_BY_NAME: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}

@@ -19,6 +19,7 @@ from penstock.lowering.stages import Job, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
 from penstock.runners.shard import make_kernel, step
+from penstock.runners.steering import Steering
 
 
 @dataclass(slots=True)
@@ -47,10 +48,18 @@ class LocalRunner:
         Send every packet through its wire form, as a real exchange would.
     clock
         Nanoseconds for reports; a virtual clock makes them exact.
+    is_steered
+        Decide about the orders of adaptive filters after every micro-batch. Otherwise they come with `controls`: those that
+        another run has noted in `decisions` make the same run again.
     """
 
     def __init__(
-        self, job: Job, policy: str = "round_robin", encode: bool = False, clock: Callable[[], int] = time.perf_counter_ns
+        self,
+        job: Job,
+        policy: str = "round_robin",
+        encode: bool = False,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        is_steered: bool = True,
     ) -> None:
         self.job = job
         self.encode = encode
@@ -59,6 +68,11 @@ class LocalRunner:
         self._clock = clock
         self._epoch = 0
         self._positions: dict[str, int] = {}
+        self.steering = Steering(job)
+        self._is_steered = is_steered
+        self._decided: list[Control] = []
+        #: Decisions about orders, by the micro-batch that they belong to.
+        self.decisions: dict[int, list[Control]] = {}
         self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
 
     def _kernel(self, stage: Stage, shard: int) -> Kernel:
@@ -72,12 +86,31 @@ class LocalRunner:
                 given = inputs.get(source.prefix.stream.name, ())
                 tasks = [given] if isinstance(given, pa.RecordBatch) else list(given)
                 packets[stage.level] += self._packed(source.route, source.prefix, tasks)
-        decided = [(shard, self._control(number, item)) for number, item in enumerate(controls) for shard in range(self.job.shards)]
+        given = [*self._steer(), *controls]
+        decided = [(shard, self._control(number, item)) for number, item in enumerate(given) for shard in range(self.job.shards)]
         self._advance_positions(inputs)
         carried = decided
         for stage in self.job.stages:
             carried = self._stage(stage, [*packets[stage.level], *carried])
+        self._hear()
         self._epoch += 1
+
+    def _steer(self) -> list[Control]:
+        """Decisions about the orders of filters that this micro-batch carries."""
+        decided, self._decided = self._decided, []
+        if decided:
+            self.decisions[self._epoch] = decided
+        return decided
+
+    def _hear(self) -> None:
+        if not self.steering:
+            return
+        told: dict[str, list[Mapping[str, Any]]] = {}
+        for kernel in self.kernels.values():
+            for label, each in kernel.told().items():
+                told.setdefault(label, []).append(each)
+        decided = self.steering.hear(self._epoch, told)
+        self._decided = decided if self._is_steered else []
 
     def end(self, query: str = "") -> None:
         """One query, or all streams, have ended: close what can be closed, however small the budget."""

@@ -39,3 +39,25 @@ Project product, more = product + 1
   Project product = k * v
     Scan s
 => does not fire
+
+====
+-- Catalyst can have the inner list of a list that calls functions
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE FUNCTION tidy(x STRING) RETURNS STRING USING python OPTIONS (callable 'pyarrow.compute:utf8_trim_whitespace', kind 'arrow', cost '2e-6', after 'x IS NOT NULL');
+CREATE STREAM s (k BIGINT, t STRING, u STRING, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ apart AS SELECT wide(v) AS w FROM (SELECT concat(t, u) AS v FROM s) AS both;
+CREATE CQ together AS SELECT w + 1 AS x FROM (SELECT wide(t) AS w FROM s) AS both;
+----
+apart
+Project w = wide(v)
+  Project v = concat(t, u)
+    Scan s
+=> does not fire
+
+together
+Project x = w + 1
+  Project w = wide(t)
+    Scan s
+=>
+Project x = wide(t) + 1
+  Scan s

@@ -53,3 +53,31 @@ Project k
         Select k > 0
           Scan s
 => does not fire
+
+====
+-- a selection that calls functions stays above the one it was put on
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE FUNCTION tidy(x STRING) RETURNS STRING USING python OPTIONS (callable 'pyarrow.compute:utf8_trim_whitespace', kind 'arrow', cost '2e-6', after 'x IS NOT NULL');
+CREATE STREAM s (k BIGINT, t STRING, u STRING, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ guarded AS SELECT k FROM (SELECT k, t FROM s WHERE k > 1) AS few WHERE wide(t) = 1;
+CREATE CQ below AS SELECT k FROM (SELECT k, t FROM s WHERE wide(t) = 1) AS few WHERE k > 1;
+----
+guarded
+Project k
+  Select wide(t) = 1
+    Project k, t
+      Select k > 1
+        Scan s
+=> does not fire
+
+below
+Project k
+  Project k, t
+    Select k > 1
+      Select wide(t) = 1
+        Scan s
+=>
+Project k
+  Project k, t
+    Select wide(t) = 1 AND k > 1
+      Scan s

@@ -170,3 +170,29 @@ Project k = a.k, x = b.x
       Scan a
     Project b.k, b.x
       Scan b
+
+====
+-- what functions read crosses, and no more
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE FUNCTION tidy(x STRING) RETURNS STRING USING python OPTIONS (callable 'pyarrow.compute:utf8_trim_whitespace', kind 'arrow', cost '2e-6', after 'x IS NOT NULL');
+CREATE STREAM s (k BIGINT, t STRING, u STRING, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ listed AS SELECT wide(t) AS w FROM s;
+CREATE CQ filtered AS SELECT k FROM s WHERE wide(t) = 1;
+----
+listed
+Project w = wide(t)
+  Scan s
+=>
+Project w = wide(t)
+  Project t
+    Scan s
+
+filtered
+Project k
+  Select wide(t) = 1
+    Scan s
+=>
+Project k
+  Select wide(t) = 1
+    Project k, t
+      Scan s

@@ -67,3 +67,29 @@ Project k
   Select n > 2
     Reference counted
 => does not fire
+
+====
+-- a list that computes nothing keeps columns from crossing to functions; one that computes does not
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE FUNCTION tidy(x STRING) RETURNS STRING USING python OPTIONS (callable 'pyarrow.compute:utf8_trim_whitespace', kind 'arrow', cost '2e-6', after 'x IS NOT NULL');
+CREATE STREAM s (k BIGINT, t STRING, u STRING, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ kept AS SELECT k FROM (SELECT k, t FROM s) AS few WHERE wide(t) = 1;
+CREATE CQ pushed AS SELECT k2 FROM (SELECT k + 1 AS k2, t FROM s) AS few WHERE wide(t) = 1;
+----
+kept
+Project k
+  Select wide(t) = 1
+    Project k, t
+      Scan s
+=> does not fire
+
+pushed
+Project k2
+  Select wide(t) = 1
+    Project k2 = k + 1, t
+      Scan s
+=>
+Project k2
+  Project k2 = k + 1, t
+    Select wide(t) = 1
+      Scan s

@@ -50,3 +50,28 @@ Project n
           Project x
             Scan b
 => does not fire
+
+====
+-- functions and hints go along
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE FUNCTION tidy(x STRING) RETURNS STRING USING python OPTIONS (callable 'pyarrow.compute:utf8_trim_whitespace', kind 'arrow', cost '2e-6', after 'x IS NOT NULL');
+CREATE STREAM s (k BIGINT, t STRING, u STRING, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CQ q AS SELECT /*+ ORDER(policy = 'sweep') */ a FROM (SELECT t AS a, u AS b FROM s UNION ALL SELECT u, t FROM s) AS both WHERE wide(a) = 1 AND tidy(b) <> '3';
+----
+q
+Project a
+  Select wide(a) = 1 AND tidy(b) <> '3'
+    Union of 2
+      Project a = t, b = u
+        Scan s
+      Project u, t
+        Scan s
+=>
+Project a
+  Union of 2
+    Select wide(a) = 1 AND tidy(b) <> '3'
+      Project a = t, b = u
+        Scan s
+    Select wide(u) = 1 AND tidy(t) <> '3'
+      Project u, t
+        Scan s

@@ -1,0 +1,117 @@
+"""Which operator runs conditions that may change places, and with which settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import InvalidConfiguration, suggestion
+from penstock.expressions.user_functions import FunctionKind, applications
+from penstock.model.order_hints import OrderHint
+from penstock.operators.filtering.descriptors import Filter
+from penstock.operators.filtering.operator import AdaptiveFilter
+from penstock.operators.filtering.orderer import Orderer
+from penstock.operators.filtering.predicates import Condition
+from penstock.operators.filtering.settings import Algorithm, FilterSettings, Mode, OrderSettings
+from penstock.plan.nodes import filtering as nodes
+
+_POLICY = "policy"
+#: What a row costs about, in seconds: where shards decide for themselves nothing that is measured may decide.
+_USUAL_COST = {FunctionKind.ROWS: 1e-6, FunctionKind.PANDAS: 2e-7, FunctionKind.ARROW: 5e-8}
+_SEARCH_COST = 1e-7
+
+
+@dataclass(frozen=True)
+class FilterRecipe:
+    """How to make an adaptive filter, and the driver's part of it; can be shipped.
+
+    Parameters
+    ----------
+    label
+        Name of the operator in the job, by which reports and decisions find it.
+    """
+
+    schema: pa.Schema
+    conjuncts: tuple[nodes.Conjunct, ...]
+    settings: FilterSettings
+    label: str = "filter"
+
+    def __call__(self) -> AdaptiveFilter:
+        return AdaptiveFilter(self.schema, self.filters(), self.settings, self.label)
+
+    def filters(self) -> list[Filter]:
+        return [
+            Filter(item.name, Condition.of(item.condition, self.schema), self._cost(item), item.after, item.profilable)
+            for item in self.conjuncts
+        ]
+
+    def _cost(self, item: nodes.Conjunct) -> float | None:
+        if item.cost is not None or self.settings.mode is Mode.GLOBAL:
+            return item.cost
+        return _SEARCH_COST + sum(_USUAL_COST[call.function.kind] for call in applications(item.condition))
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether the driver decides about the order."""
+        still = (Algorithm.FIXED, Algorithm.RANDOM)
+        return self.settings.mode is Mode.GLOBAL and self.settings.order.algorithm not in still
+
+    def orderer(self) -> Orderer:
+        return Orderer(self.filters(), self.settings, self.label)
+
+    def named(self, label: str) -> FilterRecipe:
+        return replace(self, label=label)
+
+
+def filter_recipe(node: nodes.AdaptiveFilter) -> FilterRecipe:
+    """How to make the operator of a node."""
+    return FilterRecipe(node.input.schema.arrow, node.conjuncts, filter_settings(node.hint))
+
+
+def filter_settings(hint: OrderHint | None) -> FilterSettings:
+    """The settings that the options of ORDER describe; `policy` names the algorithm.
+
+    Examples
+    --------
+    >>> filter_settings(OrderHint((("policy", "sweep"), ("mode", "shard")))).order.algorithm.value
+    'sweep'
+    """
+    if hint is None:
+        return FilterSettings()
+    of_order = {item.name for item in fields(OrderSettings)} - {"algorithm"}
+    of_filter = {item.name for item in fields(FilterSettings)} - {"order"}
+    changes: dict[str, Any] = {}
+    order: dict[str, Any] = {}
+    for name, value in hint.options:
+        if name == _POLICY:
+            order["algorithm"] = value
+        elif name in of_filter:
+            changes[name] = value
+        elif name in of_order:
+            order[name] = value
+        else:
+            known = suggestion(name, [_POLICY, *sorted(of_order | of_filter)])
+            raise InvalidConfiguration(f"there is no option '{name}'; {known}", hint.place or f"hint {hint}")
+    try:
+        return FilterSettings(OrderSettings(**order), **changes)
+    except InvalidConfiguration as error:
+        raise error.at(hint.place) if hint.place is not None else error from None
+    except TypeError as error:
+        raise InvalidConfiguration(f"an option of {hint} has the wrong type: {error}", hint.place or f"hint {hint}") from None
+
+
+def settings_text(settings: FilterSettings) -> str:
+    """Who keeps the order, in words.
+
+    Examples
+    --------
+    >>> settings_text(FilterSettings())
+    'ordered by agreedy, decided on the driver; 1 % of rejected rows is profiled'
+    """
+    order = settings.order
+    if order.algorithm in (Algorithm.FIXED, Algorithm.RANDOM):
+        return "tried as written" if order.algorithm is Algorithm.FIXED else "tried in a random order"
+    where = "on the driver" if settings.mode is Mode.GLOBAL else "by each shard"
+    return f"ordered by {order.algorithm.value}, decided {where}; {order.profiled_share * 100:g} % of rejected rows is profiled"

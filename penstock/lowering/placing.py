@@ -1,0 +1,155 @@
+"""How rows are spread over shards: what operators want, what is known of their inputs, what they leave behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.expressions.nodes import Column
+from penstock.kernel.graph import Port
+from penstock.lowering.prefix import Prefix
+from penstock.model.schema import Schema
+from penstock.model.windows import Framed
+from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.relational import Node
+
+#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
+Keys = tuple[str, ...] | None
+#: All lists of columns whose hash has decided the shard.
+Spread = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operator's output: where it comes out and how it is partitioned.
+
+    `senders` are columns whose values, where they are not NULL, decide the shard as a partitioning does.
+    """
+
+    level: int
+    port: Port
+    schema: Schema
+    partitionings: tuple[tuple[str, ...], ...]
+    senders: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Floating:
+    """An operator without state over a stream, which Catalyst cannot evaluate: it runs wherever the rows are wanted."""
+
+    node: nodes.Select | nodes.Project
+    below: Prefix | Floating
+
+    @property
+    def schema(self) -> Schema:
+        return self.node.schema
+
+    def follows(self, keys: Keys) -> bool:
+        """Whether the rows below can be spread by what these columns are there."""
+        if not keys:
+            return True
+        return (below := keys_before(self.node, keys)) is not None and (isinstance(self.below, Prefix) or self.below.follows(below))
+
+
+#: What a plan node is: a prefix or an operator that can still go anywhere, or one that has its place.
+Found = Placed | Prefix | Floating
+
+
+def keys_before(node: nodes.Select | nodes.Project, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What columns of the output are called in the input; None if one of them is computed."""
+    if isinstance(node, nodes.Select):
+        return keys
+    items = dict(node.items)
+    found = [expr.name for name in keys if isinstance(expr := items[name], Column)]
+    return tuple(found) if len(found) == len(keys) else None
+
+
+def spread_by(keys: Keys) -> Spread:
+    return () if keys is None else (keys,)
+
+
+def suits(partitionings: tuple[tuple[str, ...], ...], keys: Keys) -> bool:
+    return keys is None or keys in partitionings
+
+
+def _known(found: Found) -> Spread:
+    return found.partitionings if isinstance(found, Placed) else ()
+
+
+def _known_senders(found: Found) -> Spread:
+    return found.senders if isinstance(found, Placed) else ()
+
+
+def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
+    """How each input must be partitioned; an existing partitioning that suffices is kept."""
+    if isinstance(node, nodes.WindowJoin):
+        # The last rows of an input are the last of all its keys: one place has to count them.
+        return [() for _ in inputs] if node.counts_rows else _join_keys(node, inputs)
+    if isinstance(node, nodes.GroupBy | nodes.Distinct):
+        columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
+        return [_enough(_spread(node.window, columns), inputs[0])]
+    if isinstance(node, nodes.Announced):
+        return [()]  # one place hears what all shards have to say
+    return [None for _ in inputs]
+
+
+def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
+    if isinstance(window, Framed) and (window.in_rows or window.partition_by):
+        return window.partition_by if set(window.partition_by) <= set(columns) else ()
+    return columns
+
+
+def _enough(columns: tuple[str, ...], found: Found) -> tuple[str, ...]:
+    for known in _known(found):
+        if set(known) <= set(columns):
+            return known
+    return columns
+
+
+def _join_keys(node: nodes.WindowJoin, inputs: list[Found]) -> list[Keys]:
+    for keys, found in zip(node.keys, inputs, strict=True):
+        for known in _known(found):
+            if set(known) <= set(keys):
+                positions = [keys.index(name) for name in known]
+                return [tuple(mine[position] for position in positions) for mine in node.keys]
+    return list(node.keys)
+
+
+def partitionings_of(node: Node, inputs: list[Found], wanted: list[Keys]) -> Spread:
+    """How the output is partitioned, in output names.
+
+    Where the columns of an input are NULL-extended the row is in the shard of its partner's key, not in that of NULL.
+    """
+    if isinstance(node, nodes.WindowJoin):
+        return tuple(keys for port, keys in enumerate(_shown_keys(node, wanted)) if port not in node.kind.extended)
+    return _passed(node, _known(inputs[0]), wanted)
+
+
+def senders_of(node: Node, inputs: list[Found], wanted: list[Keys]) -> Spread:
+    """Columns whose values tell the shard, unless they are NULL."""
+    if isinstance(node, nodes.WindowJoin):
+        return tuple(_shown_keys(node, wanted))
+    return _passed(node, _known_senders(inputs[0]), wanted)
+
+
+def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, ...]]:
+    """Keys that are columns of the output, for each input it shows."""
+    shown = wanted if node.kind.shows_pairs else wanted[:1]
+    return [keys for keys in shown if keys is not None]
+
+
+def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
+    """What a node with one input makes of its partitioning."""
+    if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
+        return tuple(keys for keys in wanted if keys is not None)
+    if isinstance(node, nodes.Project):
+        kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
+        return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
+    return () if isinstance(node, nodes.Union) else known
+
+
+def shown_keys(wanted: list[Keys]) -> str:
+    known = [keys for keys in wanted if keys is not None]
+    if not known:
+        return "any"
+    return "one shard" if known[0] == () else ", ".join(known[0])
