@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.runners.spark.app import App as App
+    from penstock.runners.spark.filtering import filter as filter
     from penstock.runners.spark.functions import aggregate as aggregate
     from penstock.runners.spark.functions import join as join
     from penstock.runners.spark.functions import stream as stream
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "App": "penstock.runners.spark.app",
     "aggregate": "penstock.runners.spark.functions",
+    "filter": "penstock.runners.spark.filtering",
     "join": "penstock.runners.spark.functions",
     "stream": "penstock.runners.spark.functions",
 }

@@ -116,12 +116,17 @@ def run(
 
 
 @app.command()
-def explain(file: File, as_json: Json = False, shards: Shards = 2) -> None:
+def explain(
+    file: File,
+    as_json: Json = False,
+    shards: Shards = 2,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show the present order of its filters too.")] = None,
+) -> None:
     """Show how an application would run: operators, stages, keys, what bounds the state."""
-    from penstock.apps.reading import read_catalog
+    from penstock.apps.reading import read_catalog, read_standings
     from penstock.lowering.explain import explain as explained
 
-    _print(explained(read_catalog(file), shards), as_json)
+    _print(explained(read_catalog(file), shards, read_standings(checkpoint) if checkpoint else ()), as_json)
 
 
 @app.command()

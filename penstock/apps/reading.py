@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 from penstock.apps.table import EXAMPLES
 from penstock.errors import NoSuchFile
 from penstock.language.application import parse_application
+from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 
 
@@ -47,3 +49,11 @@ def read_text(name: str) -> tuple[str, str]:
 def read_catalog(name: str) -> Catalog:
     """Streams and queries of an application; needs no Spark."""
     return parse_application(*read_text(name), now=time.time_ns() // 1000)
+
+
+def read_standings(checkpoint: Path) -> tuple[FilterStanding, ...]:
+    """How adaptive filters stood when the run of a checkpoint was last heard of; needs no Spark."""
+    record = checkpoint / "penstock" / "orders"
+    if not record.is_file():
+        raise NoSuchFile(str(checkpoint), "remembers no order of filters", [])
+    return tuple(FilterStanding.from_json(coded) for coded in json.loads(record.read_text())["standings"])

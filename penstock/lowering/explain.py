@@ -27,7 +27,7 @@ sources, as Catalyst reads them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -37,6 +37,7 @@ from penstock.expressions.spark_sql import spark_sql
 from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
+from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.generation import Choice, choices
 from penstock.plan.analysis.join_choice import choose
@@ -139,6 +140,8 @@ class Explanation:
     job: Job
     queries: tuple[Explained, ...]
     choices: tuple[Choice, ...] = ()
+    #: How adaptive filters stood when a run was last heard of.
+    filters: tuple[FilterStanding, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -156,6 +159,7 @@ class Explanation:
         lines += ["", "sources, as Catalyst reads them", *sources]
         lines += ["", "exchanges", *exchanges] if exchanges else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
+        lines += ["", "adaptive filters, as they stand", *(f"  {standing}" for standing in self.filters)] if self.filters else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -184,6 +188,7 @@ class Explanation:
                 {"stream": choice.stream, "clause": choice.generator.text, "used": choice.is_used, "why": choice.why}
                 for choice in self.choices
             ],
+            "filters": [standing.to_json() for standing in self.filters],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
             "exchanges": [
                 {"entry": exchange.entry, "from_stage": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
@@ -192,17 +197,22 @@ class Explanation:
         }
 
 
-def explain(catalog: Catalog, shards: int = 2) -> Explanation:
+def explain(catalog: Catalog, shards: int = 2, filters: Sequence[FilterStanding] = ()) -> Explanation:
     """Rewrite an application, cut it into stages, judge its state, and show all that.
 
     Memory of joins is estimated from declared rates and windows; `MemoryMonitor` sets it beside what a run measures.
+
+    Parameters
+    ----------
+    filters
+        How adaptive filters of a run stand, to be shown too: `Run.filters`.
     """
     final = rewritten(catalog)
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
-    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)))
+    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters))
 
 
 def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:

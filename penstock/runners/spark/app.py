@@ -16,16 +16,18 @@ from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
 from penstock.lowering.statistics import with_statistics
 from penstock.model.declarations import Destination
+from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.budget import BudgetController
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
-from penstock.runners.spark.reports import BatchReport, read_reports
+from penstock.runners.spark.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.session import create_session, query_session
 from penstock.runners.spark.sinks import MemorySink, Sink, make_sink
 from penstock.runners.spark.sources import read_stream
+from penstock.runners.spark.steered import FilterController
 
 #: Python functions that answers can go to, by name.
 Functions: TypeAlias = Mapping[str, Callable[[int, pa.Table], None]]
@@ -201,6 +203,9 @@ class Run:
         self.budget = BudgetController(self.control, budget, self.report) if budget else None
         if self.budget:
             self.budget.start(lambda: bool(query.isActive))
+        self.orders = FilterController(pipeline.job, checkpoint, self._last_report)
+        if self.orders.is_needed:
+            self.orders.start(lambda: bool(query.isActive))
 
     @property
     def is_active(self) -> bool:
@@ -213,6 +218,15 @@ class Run:
 
     def reports(self) -> list[BatchReport]:
         return read_reports(_plain(progress) for progress in self.query.recentProgress)
+
+    def _last_report(self) -> BatchReport | None:
+        """The newest micro-batch alone: cheaper than all recent ones, for those who look often."""
+        progress = self.query.lastProgress
+        return None if progress is None else read_report(_plain(progress))
+
+    def filters(self) -> tuple[FilterStanding, ...]:
+        """How adaptive filters stand: order, estimated costs, re-orderings."""
+        return self.orders.standings
 
     def results(self, query: str) -> pa.Table | None:
         """Answers so far of a query whose destination is memory."""
@@ -284,6 +298,7 @@ class Run:
 
     def stop(self) -> None:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""
+        self.orders.stop()
         if self.budget:
             self.budget.stop()
         if self.query.isActive:

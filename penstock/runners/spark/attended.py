@@ -84,7 +84,7 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
         watch_joins=wishes.watch_joins,
     )  # fmt: skip
-    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog)
+    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters)
     try:
         began = _watch(run, journal, wishes, display, interrupt)
         if wishes.ends and not interrupt.signal and run.is_active:

@@ -39,6 +39,15 @@ class Checkpoint:
             _write(record, json.dumps(wanted))
         return json.loads(record.read_text())
 
+    def remember(self, name: str, value: Any) -> None:
+        """Replace a value that later starts go on with."""
+        _write(self._record(name), json.dumps(value))
+
+    def recalled(self, name: str) -> Any:
+        """What was last remembered; None if nothing was."""
+        record = self._record(name)
+        return json.loads(record.read_text()) if record.exists() else None
+
     def settle_plan(self, job: Job) -> None:
         """Refuse an application whose state this is not, before Spark meets operators and sources it does not expect."""
         plan = {"plan": job.fingerprint, "streams": [source.prefix.stream.name for stage in job.stages for source in stage.sources]}

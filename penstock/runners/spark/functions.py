@@ -125,7 +125,7 @@ def join(
     """
     kind = _kind(how)
     keys = _tuple(on)
-    sides = [_declared("left", left, punctuations), _declared("right", right, punctuations)]
+    sides = [declared("left", left, punctuations), declared("right", right, punctuations)]
     bounds = (within, within) if isinstance(within, str) else within
     items = _join_items(kind, sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
     equal = " AND ".join(f"l.{_q(key)} = r.{_q(key)}" for key in keys)
@@ -166,13 +166,13 @@ def aggregate(
     --------
     ``ps.aggregate(bids, by="item_id", window="1 minute", aggregates={"bids": "count(*)"})``
     """
-    declared = _declared("input", frame, False)
+    source = declared("input", frame, False)
     keys = _tuple(by)
     items = [*map(_q, keys), *(f"{text} AS {_q(name)}" for name, text in aggregates.items())]
     text = f"SELECT {', '.join([*items, 'window_start()', 'window_end()'])} FROM input {_window(window, advance)}"
     text += f" GROUP BY {', '.join(map(_q, keys))}" if keys else ""
     text += f" HAVING {having}" if having else ""
-    return _run(text, [declared], str(quarantine))
+    return _run(text, [source], str(quarantine))
 
 
 # -- how -------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,8 @@ def _run(text: str, inputs: Sequence[tuple[StreamDeclaration, DataFrame]], quara
     return answers(pipeline, pipeline.frame, "answer")
 
 
-def _declared(name: str, given: DataFrame | Described, punctuations: bool) -> tuple[StreamDeclaration, DataFrame]:
+def declared(name: str, given: DataFrame | Described, punctuations: bool) -> tuple[StreamDeclaration, DataFrame]:
+    """The stream that a DataFrame is to the plan."""
     described = given if isinstance(given, Described) else Described(given)
     frame = described.frame
     if not frame.isStreaming:

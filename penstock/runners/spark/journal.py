@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from penstock.lowering.stages import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
+from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.due import oldest_due_us
 from penstock.runners.spark.reports import BatchReport
@@ -46,6 +47,8 @@ class Moment:
     queries: tuple[QueryTally, ...]
     operators: tuple[OperatorTally, ...]
     readers: tuple[ReaderTally, ...]
+    #: How adaptive filters stand.
+    filters: tuple[FilterStanding, ...] = ()
 
     @property
     def state_rows(self) -> int:
@@ -83,6 +86,8 @@ class Summary:
     readers: tuple[ReaderTally, ...] = ()
     #: Estimated and measured state of each join.
     joins: tuple[JoinMemory, ...] = ()
+    #: How adaptive filters stood at the end.
+    filters: tuple[FilterStanding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -96,11 +101,20 @@ class Journal:
     ----------
     catalog
         The application the job was built from; without it joins are not compared with their estimates.
+    filters
+        Tells how adaptive filters stand.
     """
 
-    def __init__(self, application: str, job: Job, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        application: str,
+        job: Job,
+        catalog: Catalog | None = None,
+        filters: Callable[[], tuple[FilterStanding, ...]] = tuple,
+    ) -> None:
         self.application = application
         self.job = job
+        self._filters = filters
         self._memory = None if catalog is None else MemoryMonitor(job, catalog)
         self.last: Moment | None = None
         self._seen = -1
@@ -136,6 +150,7 @@ class Journal:
         moment = Moment(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
             tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
+            self._filters(),
         )  # fmt: skip
         self._seen, self._read, self._began = report.epoch, total, began
         self._first = self._first or began
@@ -172,6 +187,7 @@ class Journal:
             self.last.queries if self.last else (),
             readers,
             self._memory.joins() if self._memory is not None else (),
+            self._filters(),
         )
 
     def _speed(self) -> float:

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from penstock.operators.filtering.standing import micros_text
 from penstock.runners.spark.journal import Moment, Summary
 
 Row = Mapping[str, Any]
@@ -77,6 +78,8 @@ class PlainLines:
             self.say(f"{seconds:5.0f} s  {headline(news[-1])}")
             if self.remark is not None:
                 self.say(f"         {self.remark()}")
+            for standing in news[-1].filters:
+                self.say(f"         {standing}")
             for query, rows in samples(1).items():
                 for row in rows:
                     self.say(f"         {query}: {row_text(row)}")
@@ -113,7 +116,7 @@ class LiveTable:
         title = Text(f"{self.title}  {seconds:.0f} s", style="bold")
         if self._last is None:
             return Group(title, Text("the first batch is under way: Python workers start and operators are compiled", style="dim"))
-        tables = [_queries(self._last), _operators(self._last)]
+        tables = [_queries(self._last), _operators(self._last), *([_filters(self._last)] if self._last.filters else [])]
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
         used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks)
         per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
@@ -160,6 +163,18 @@ def _operators(moment: Moment) -> Table:
             operator.operator, f"{operator.state_rows:,}", bytes_text(operator.state_bytes),
             *[f"{count:,}" for count in counts], _cut(few(operator.queries)),
         )  # fmt: skip
+    return table
+
+
+def _filters(moment: Moment) -> Table:
+    """The present order of each adaptive filter, one line per condition."""
+    table = _table("filter", "re-orderings", "per row", "greedy", "best", last="tried in this order")
+    for standing in moment.filters:
+        costs = [standing.current, standing.greedy, standing.optimal]
+        numbers = [f"{standing.reorderings:,}", *("" if cost is None else micros_text(cost) for cost in costs)]
+        for place, name in enumerate(standing.order, 1):
+            first = [standing.operator, *numbers] if place == 1 else [""] * 5
+            table.add_row(*first, _cut(f"{place}. {name}"))
     return table
 
 
@@ -257,6 +272,8 @@ class Ending:
             f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
             highlight=False,
         )
+        for standing in summary.filters:
+            console.print(f"order of {standing}", highlight=False, markup=False, soft_wrap=True)
         for join in summary.joins:
             console.print(f"state of {join}", highlight=False, markup=False, soft_wrap=True)
 

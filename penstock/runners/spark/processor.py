@@ -93,6 +93,7 @@ class ShardProcessor(StatefulProcessor):
             "shard": shard, "level": self.host.stage.level, "epoch": epoch, "restored": restored, "state_written": written,
             "read_ns": arrived - started, "work_ns": worked - arrived, "save_ns": time.perf_counter_ns() - worked,
             "backlog": live.kernel.waiting_rows, "refused": _reasons(result), **live.kernel.report(),
+            "run": self.host.run, "told": live.kernel.told(),
         }  # fmt: skip
         yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))])
 

@@ -31,6 +31,10 @@ class BatchReport:
     state_written: int = 0
     restored: int = 0
     spark: Mapping[str, Any] = field(default_factory=dict)
+    #: What each shard's part of an operator tells whoever decides about it.
+    told: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    #: The run the shards belong to.
+    run: str = ""
 
     @property
     def state_rows(self) -> int:
@@ -59,6 +63,9 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
     report.work_ns += shard["work_ns"]
     report.state_written += shard["state_written"]
     report.restored += int(shard["restored"])
+    report.run = shard.get("run", "")
+    for operator, each in shard.get("told", {}).items():
+        report.told.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
     _sum(report.entries, shard["entries"])
     for reason, count in shard["refused"].items():

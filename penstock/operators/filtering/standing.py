@@ -1,0 +1,76 @@
+"""How an adaptive filter stands, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FilterStanding:
+    """How an adaptive filter stands.
+
+    Parameters
+    ----------
+    order
+        Names of the conditions by position; where shards differ, the order most of them have.
+    orders
+        Number of different orders among the shards.
+    current, greedy, optimal
+        Estimated seconds per row in this order, in the one the greedy rule would choose, and in the best; None where the
+        profile does not tell.
+
+    Examples
+    --------
+    >>> print(FilterStanding("AdaptiveFilter1", ("a", "b"), 3, 1, 2e-6, 1e-6, 1e-6))
+    AdaptiveFilter1: 1. a  2. b; 3 re-orderings; 2 µs per row, greedy 1 µs, best 1 µs
+    """
+
+    operator: str
+    order: tuple[str, ...]
+    reorderings: int
+    orders: int = 1
+    current: float | None = None
+    greedy: float | None = None
+    optimal: float | None = None
+
+    def __str__(self) -> str:
+        order = "  ".join(f"{place}. {name}" for place, name in enumerate(self.order, 1))
+        changes = f"{self.reorderings} re-ordering{'' if self.reorderings == 1 else 's'}"
+        differ = f" in {self.orders} ways among shards" if self.orders > 1 else ""
+        return f"{self.operator}: {order}{differ}; {changes}{self._costs()}"
+
+    def _costs(self) -> str:
+        if self.current is None or self.greedy is None:
+            return ""
+        best = f", best {micros_text(self.optimal)}" if self.optimal is not None else ""
+        return f"; {micros_text(self.current)} per row, greedy {micros_text(self.greedy)}{best}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, coded: Mapping[str, Any]) -> FilterStanding:
+        return cls(**{**coded, "order": tuple(coded["order"])})
+
+
+def micros_text(seconds: float) -> str:
+    """A time per row.
+
+    Examples
+    --------
+    >>> micros_text(1.2345e-6), micros_text(3.0)
+    ('1.23 µs', '3e+06 µs')
+    """
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def standing(label: str, shards: Sequence[Mapping[str, Any]]) -> FilterStanding:
+    """What the descriptions of shards, or the one of the driver, come to."""
+    counted = Counter(tuple(shard["order"]) for shard in shards)
+    order = counted.most_common(1)[0][0]
+    costs = [shard["estimated"] for shard in shards if tuple(shard["order"]) == order and shard["estimated"] is not None]
+    changes = sum(shard["reorderings"] for shard in shards)
+    return FilterStanding(label, order, changes, len(counted), **(costs[0] if costs else {}))
