@@ -49,6 +49,7 @@ EXAMPLES: Mapping[str, Example] = {
             twins=("bids_within_a_day", "bids_by_window_only"),
         ),
         Example("nexmark", "six queries of the Nexmark suite: joins that are unbounded elsewhere keep open auctions only"),
+        Example("network", "packets at four routers: dear conditions change places when the traffic changes"),
     )
 }
 

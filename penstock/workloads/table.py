@@ -8,6 +8,7 @@ from penstock.errors import UnknownName
 from penstock.workloads.auction import Auction
 from penstock.workloads.base import ColumnarWorkload
 from penstock.workloads.keyed import Keyed
+from penstock.workloads.network import Network
 from penstock.workloads.nexmark import Nexmark
 from penstock.workloads.pairs import Pairs
 from penstock.workloads.punctuated import Punctuated
@@ -15,7 +16,7 @@ from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
 WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {
-    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Nexmark, Telecom, Traffic)
+    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Network, Nexmark, Telecom, Traffic)
 }
 
 
