@@ -14,7 +14,7 @@ from penstock.expressions.nodes import Expr
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.model.schema import Schema
-from penstock.plan.rewrites.narrow_outer_join import _rejects
+from penstock.plan.analysis.null_rejection import rejects
 from penstock.testing.expressions import COLUMNS, cases
 
 
@@ -23,7 +23,7 @@ from penstock.testing.expressions import COLUMNS, cases
 def test_a_condition_that_is_said_to_reject_holds_for_no_row_of_nulls(case: tuple[Expr, pa.RecordBatch], chosen: int) -> None:
     expr, rows = case
     missing = [item for at, item in enumerate(COLUMNS) if chosen >> at & 1]
-    if not _rejects(expr, Schema(tuple(missing), "b")):
+    if not rejects(expr, Schema(tuple(missing), "b")):
         return
     names = {item.name for item in missing}
     columns = [pa.nulls(rows.num_rows, item.type) if item.name in names else rows.column(item.name) for item in rows.schema]

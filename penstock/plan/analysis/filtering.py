@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from penstock.expressions.intervals import can_be_true, implied
 from penstock.expressions.nodes import Call, Column, Expr, Literal, conjuncts
 from penstock.expressions.user_functions import applications, has_functions
+from penstock.plan.analysis.null_rejection import rejects
 from penstock.plan.nodes.filtering import Conjunct
 from penstock.plan.nodes.relational import Select
 
@@ -87,14 +88,17 @@ def _implies(condition: Expr, guard: Expr) -> bool:
         return True
     if has_functions(condition) or has_functions(guard):
         return False
-    if isinstance(guard, Call) and guard.op == "not" and _is_null_test(guard.args[0]):
-        (column,) = guard.args[0].args  # type: ignore[union-attr]  # `_is_null_test` has seen the call
-        return isinstance(column, Column) and column.name in implied(condition)
+    if (column := _required(guard)) is not None:
+        return rejects(condition, {column})
     # An unknown guard is not met, but NOT of it is not true either: only what restricts the same columns says something.
     return implied(guard).keys() <= implied(condition).keys() and not can_be_true(
         Call("and", (condition, Call("not", (guard,)))), {}
     )
 
 
-def _is_null_test(expr: Expr) -> bool:
-    return isinstance(expr, Call) and expr.op == "is_null"
+def _required(guard: Expr) -> str | None:
+    """The column of `column IS NOT NULL`; None for other conditions."""
+    match guard:
+        case Call("not", (Call("is_null", (Column(name),)),)):
+            return name
+    return None

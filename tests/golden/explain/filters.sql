@@ -28,6 +28,7 @@ query traffic
     . groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 1 second) ≈ 61,000 rows
       AdaptiveFilter domain(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  stage 1 by dest, 1,000 rows/s
       . ordered by agreedy, decided on the driver; 1 % of rejected rows is profiled
+      . entropy(payload) > 4.5 after payload RLIKE 'login'
       . domain(dest) = 'yahoo.com' costs 3e-06 s per row
         Project size, dest, payload              Catalyst, 1,000 rows/s
           Select size > 60 AND dest LIKE '98.%'  Catalyst, 1,000 rows/s
@@ -37,6 +38,7 @@ query watched
   Project pid                     stage 1, 1,000 rows/s
     AdaptiveFilter listed(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  stage 1, 1,000 rows/s
     . ordered by local_swaps, decided by each shard; 1 % of rejected rows is profiled; the hint ORDER(policy = 'local_swaps', mode = 'shard') asks for it
+    . entropy(payload) > 4.5 after payload RLIKE 'login'
     . listed(dest) = 'yahoo.com' last: it is not profiled
       Project pid, dest, payload  Catalyst, 1,000 rows/s
         Scan packet               Catalyst, 1,000 rows/s
