@@ -13,6 +13,7 @@ from penstock.lowering.table import LOWERINGS, recipe_of
 from penstock.model.declarations import Source, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.testing.checks import check_all, inputs
 from penstock.testing.tapes import batch_cuts
 
@@ -33,13 +34,18 @@ CREATE CQ grouped_from_a_landmark BEGIN 0 END 30 AS SELECT k, avg(v) FROM a [LAN
 CREATE CQ distinct_in_windows AS SELECT DISTINCT k, s FROM a [RANGE 7, ADVANCE 5];
 CREATE CQ distinct_for_ever AS SELECT DISTINCT k FROM a;
 CREATE CQ united AS SELECT k, s FROM a UNION ALL SELECT k, s FROM b;
+CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
+CREATE CQ filtered AS SELECT k FROM a WHERE wide(s) > 0 AND s RLIKE 'a' AND wide(s) < 2;
+CREATE CQ filtered_by_shards AS SELECT /*+ ORDER(mode = 'shard', probability = 1.0, min_fill = 1, chunk_rows = 2) */ k
+  FROM a WHERE wide(s) > 0 AND s RLIKE 'b' AND wide(s) < 2;
 CREATE CQ announced AS SELECT punctuation, known_at FROM PUNCTUATIONS OF grouped_for_ever;
 """
 
 
 def samples() -> list[nodes.Node]:
     """All nodes of the application, and those that no text leads to."""
-    found = [node for query in parse_application(APPLICATION).queries.values() for node in nodes.walk(query.plan)]
+    plans = [adapt_order_of_filters(query.plan) for query in parse_application(APPLICATION).queries.values()]
+    found = [node for plan in plans for node in nodes.walk(plan)]
     stream = StreamDeclaration("a", Schema.of(k=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
     branches = (("odd", parse("k % 2 = 1")), ("large", parse("k > 2")))
     return [
