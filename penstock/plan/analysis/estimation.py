@@ -29,6 +29,8 @@ from penstock.plan.nodes.relational import WindowJoin, has_clock_time
 _SYSTEM_BYTES = 16
 #: Assumed for values of no fixed width: a short text and its offset.
 _TEXT_BYTES = 24
+#: From this many times the measured state on, rows obviously leave before their window lets them go.
+_FAR_OFF = 2
 #: Share of open rows older than any closed value from which on closing is not to be relied on.
 _OVERDUE_SHARE = 0.05
 
@@ -290,7 +292,7 @@ class Comparison:
         return abs(self.estimated_rows - self.measured_rows) / max(self.measured_rows, 1.0)
 
     def __str__(self) -> str:
-        if self.is_bound:
+        if self.is_bound and self.estimated_rows > _FAR_OFF * self.measured_rows:
             stay = f"{self.estimated_rows:,.0f} if every row stayed for its window"
             return f"{self.operator}: {self.measured_rows:,.0f} rows measured, {stay}"
         return (
