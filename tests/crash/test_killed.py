@@ -46,7 +46,7 @@ def test_killed_python_workers_are_replaced_and_their_shards_restored(victim: Vi
 
 def test_a_batch_that_the_files_already_hold_is_replayed_without_a_trace(victim: Victim, expected: Bag, round_number: int) -> None:
     rng = random.Random(2000 + round_number)
-    kill_in_mid_stream(victim, rng, rng.randint(2, BATCHES - 2))
+    kill_in_mid_stream(victim, rng, rng.randint(BATCHES - 3, BATCHES - 2))
     last = victim.committed() - 1
     for name in (f"{last}", f".{last}.crc"):
         (victim.checkpoint / "spark" / "commits" / name).unlink(missing_ok=True)
