@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.expressions.user_functions import FunctionKind, applications
 from penstock.model.order_hints import OrderHint
-from penstock.operators.filtering.descriptors import Filter
+from penstock.operators.filtering.descriptors import Arrangement, Filter
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.orderer import Orderer
 from penstock.operators.filtering.predicates import Condition
@@ -66,8 +66,10 @@ class FilterRecipe:
 
 
 def filter_recipe(node: nodes.AdaptiveFilter) -> FilterRecipe:
-    """How to make the operator of a node."""
-    return FilterRecipe(node.input.schema.arrow, node.conjuncts, filter_settings(node.hint))
+    """How to make the operator of a node; refuses now what its shards would refuse: circles of guards, too many conditions."""
+    recipe = FilterRecipe(node.input.schema.arrow, node.conjuncts, filter_settings(node.hint))
+    Arrangement(tuple(recipe.filters()))
+    return recipe
 
 
 def filter_settings(hint: OrderHint | None) -> FilterSettings:

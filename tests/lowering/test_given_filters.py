@@ -73,6 +73,16 @@ def test_comparisons_are_left_to_catalyst_unless_they_come_after_something() -> 
     assert plan() == Scan(STREAM)
 
 
+def test_circles_of_guards_and_names_that_stand_twice_are_refused_when_planned() -> None:
+    one, other = Filter("one", OnRows(bool, ("k",)), after=("other",)), Filter("other", OnRows(bool, ("k",)), after=("one",))
+    with pytest.raises(InvalidConfiguration, match="in a circle"):
+        kept(one, other)
+    with pytest.raises(InvalidConfiguration, match="be different"):
+        kept(is_even, is_even)
+    with pytest.raises(InvalidConfiguration, match="comes after 'nobody'"):
+        kept(is_even, Filter("late", OnRows(bool, ("k",)), after=("nobody",)))
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [

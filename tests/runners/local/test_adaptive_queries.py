@@ -243,6 +243,12 @@ def test_wrong_options_of_the_order_are_named_where_they_stand(hint: str, messag
     assert caught.value.place.line
 
 
+def test_more_conditions_than_can_be_ordered_are_refused_when_planned() -> None:
+    conditions = " AND ".join(f"mix(k, {number}) < 120" for number in range(65))
+    with pytest.raises(InvalidConfiguration, match="65 filters; an adaptive filter orders at most 64"):
+        job(query=f"CREATE CQ q AS SELECT k FROM s WHERE {conditions}")
+
+
 # -- guards ------------------------------------------------------------------------------------------------------------
 
 
