@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import UnknownColumn
-from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.evaluate import evaluate
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import At, Reference, reference, references_of
+from penstock.expressions.match_schema import reference_schema
 from penstock.expressions.nodes import COMPARISONS, Call, Column, Expr, Literal, columns_of, transform
-from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, LONG, NULL, Typed, typed
-from penstock.model.schema import TIMESTAMP, Field, Schema
+from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, NULL, Typed, typed
+from penstock.model.schema import TIMESTAMP, Schema
 from penstock.operators.patterns import opcodes as op
 from penstock.operators.patterns._machine import Programs
 
@@ -265,21 +264,6 @@ class Conditions:
 
     def _add(self, code: int, a: int = 0, b: int = 0, number: int = 0, value: float = 0.0) -> None:
         self._code.append((code, a, b, number, value))
-
-
-def reference_schema(refs: tuple[Reference, ...], schema: Schema) -> Schema:
-    """The types references have over events of `schema`."""
-    return Schema(tuple(Field(str(ref), _kind(ref, schema)) for ref in refs), schema.owner)
-
-
-def _kind(ref: Reference, schema: Schema) -> pa.DataType:
-    if ref.function == "count" and not ref.attribute:
-        return LONG
-    if ref.attribute not in schema:
-        raise UnknownColumn(schema.owner, ref.attribute, schema.names)
-    if not ref.function:
-        return schema[ref.attribute].type
-    return result_type(AggregateCall(ref.function, Column(ref.attribute)), schema)
 
 
 def _on_row(expr: Expr) -> Expr:

@@ -20,10 +20,10 @@ from penstock.expressions.match_output import (
     RowsPerMatch,
     measured,
 )
-from penstock.expressions.nodes import Expr, columns_of
+from penstock.expressions.match_schema import measure_scope, output_schema, reference_schema
+from penstock.expressions.nodes import Expr
 from penstock.model.batch import Batch, Int64s
-from penstock.model.schema import Field, Schema
-from penstock.operators.patterns.conditions import reference_schema
+from penstock.model.schema import Schema
 from penstock.operators.patterns.engine import MatchSet
 
 
@@ -44,9 +44,9 @@ class MatchRows:
         self.query, self.output, self.schema = query, output.resolved(query), schema
         self._time_type = time_type
         self._shown = schema.select(output.columns or schema.names)
-        self._scope = self._measure_scope()
+        self._scope = measure_scope(query, self.output, schema, time_type)
         self._measures = [(name, compile_expression(expr, self._scope)) for name, expr in self.output.measures]
-        self.output_schema = self._output_schema()
+        self.output_schema = output_schema(query, self.output, schema, time_type).arrow
 
     @property
     def needed(self) -> list[str]:
@@ -61,29 +61,6 @@ class MatchRows:
     def attributes_of(self, expr: Expr) -> set[str]:
         """Columns of events that a condition over complete matches reads."""
         return {ref.attribute for ref in references_of(expr) if ref.attribute}
-
-    def _measure_scope(self) -> Schema:
-        """Everything measures may read."""
-        names = sorted({name for _, expr in self.output.measures for name in columns_of(expr)})
-        refs = tuple(ref for name in names if (ref := measured(name, self.query)) is not None)
-        keys = tuple(self.schema[name] for name in self.query.key)
-        times = (Field(MATCH_START, self._time_type), Field(MATCH_END, self._time_type))
-        numbers = (Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()))
-        return Schema((*keys, *times, *numbers, *reference_schema(refs, self.schema)), "the match")
-
-    def _output_schema(self) -> pa.Schema:
-        keys = [pa.field(item.name, item.type) for item in self.schema.select(self.query.key)]
-        measures = [pa.field(name, compiled.type) for name, compiled in self._measures]
-        if self.output.rows is RowsPerMatch.ALL:
-            own = [item for item in self._shown.arrow if item.name not in self.query.key]
-            marks = [pa.field(MATCH_ID, pa.int64()), pa.field(VARIABLE, pa.string()), pa.field(EVENT_NUMBER, pa.int64())]
-            return pa.schema([*keys, *marks, *own, *measures])
-        if measures:
-            return pa.schema([*(key for key in keys if key.name not in {item.name for item in measures}), *measures])
-        struct = pa.struct(list(self._shown.arrow))
-        variables = [pa.field(leaf.variable, pa.list_(struct) if leaf.is_repeated else struct) for leaf in self.query.atoms]
-        times = [pa.field(MATCH_START, self._time_type), pa.field(MATCH_END, self._time_type)]
-        return pa.schema([*keys, *times, pa.field(MATCH_ID, pa.int64()), pa.field(BRANCH, pa.int64()), *variables])
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
