@@ -12,6 +12,7 @@ from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.relational import Node
 
+from penstock.plan.nodes.patterns import Merged, PatternMatch
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys = tuple[str, ...] | None
 #: All lists of columns whose hash has decided the shard.
@@ -92,6 +93,11 @@ def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
     return [None for _ in inputs]
 
 
+    if isinstance(node, PatternMatch):
+        return [_enough(node.query.key, inputs[0])]
+    if isinstance(node, Merged):
+        places = [node.schema.index(name) for name in node.keys]
+        return [tuple(part.schema.names[at] for at in places) for part in node.parts]
 def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
     if isinstance(window, Framed) and (window.in_rows or window.partition_by):
@@ -147,6 +153,10 @@ def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
         return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
     return () if isinstance(node, nodes.Union) else known
 
+    if isinstance(node, PatternMatch):
+        return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(node.shown_key))
+    if isinstance(node, Merged):
+        return (node.keys,)
 
 def shown_keys(wanted: list[Keys]) -> str:
     known = [keys for keys in wanted if keys is not None]

@@ -10,6 +10,7 @@ from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
 from penstock.lowering.filters import filter_recipe
 from penstock.lowering.join_variants import hinted
+from penstock.lowering.patterns import pattern_recipe
 from penstock.model.declarations import RowPolicy
 from penstock.model.join_kinds import JoinKind
 from penstock.operators.announce import Announce, Hush
@@ -25,6 +26,7 @@ from penstock.operators.union import Union
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.filtering import AdaptiveFilter
 
+from penstock.plan.nodes.patterns import Merged, PatternMatch
 Recipe = Callable[[], Operator]
 
 
@@ -46,6 +48,10 @@ def _union(node: nodes.Union) -> Recipe:
 
 def _split(node: nodes.Split) -> Recipe:
     return partial(Split, node.input.schema.arrow, node.branches, node.default)
+def _merged(node: Merged) -> Recipe:
+    return partial(Union, len(node.parts), node.schema.arrow, renumber=True)
+
+
 
 
 def _distinct(node: nodes.Distinct) -> Recipe:
@@ -93,6 +99,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Union: _union,
     nodes.Split: _split,
     nodes.Distinct: _distinct,
+    Merged: _merged,
     nodes.WindowJoin: _window_join,
     nodes.GroupBy: _group_by,
     nodes.Hushed: _hushed,
@@ -100,6 +107,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
 }
 
 
+    PatternMatch: pattern_recipe,
 def recipe_of(node: nodes.Node) -> Recipe:
     """How to make the operator that runs `node`."""
     try:

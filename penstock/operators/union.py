@@ -14,15 +14,24 @@ from penstock.model.punctuation import Punctuation
 
 
 class Union:
-    """Pass all rows on; a promise holds for the union when every input has made it."""
+    """Pass all rows on; a promise holds for the union when every input has made it.
 
-    def __init__(self, inputs: int, output_schema: pa.Schema) -> None:
+    Parameters
+    ----------
+    renumber
+        Give rows of different inputs different positions; those of one input keep their order.
+    """
+
+    def __init__(self, inputs: int, output_schema: pa.Schema, renumber: bool = False) -> None:
         self.output_schema = output_schema
+        self._renumber = renumber
         self._frontiers = [NEVER] * inputs
         self._sent = NEVER
         self._alignment = Alignment(range(inputs))
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
+        if self._renumber:
+            batch = Batch(batch.rows, batch.ts, batch.pos * len(self._frontiers) + port)
         if batch.schema.names == self.output_schema.names:
             return (batch,)
         return (batch.with_rows(batch.rows.rename_columns(self.output_schema.names)),)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
+from penstock.model.event_patterns import EventOrder, LastRun
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import (
+from penstock.plan.nodes.patterns import Merged, PatternMatch
     Announced,
     Distinct,
     GroupBy,
@@ -74,6 +76,8 @@ def describe(node: Node) -> list[str]:
             return [f"Project {', '.join(_item(name, expr) for name, expr in node.items)}"]
         case Union():
             return [f"Union of {len(node.parts)}"]
+        case Merged():
+            return [f"Merged {len(node.parts)} streams of events"]
         case Split():
             outputs = ", ".join(f"{name}: {condition}" for name, condition in node.branches)
             return [f"Split {node.branch} of ({outputs})"]
@@ -89,6 +93,8 @@ def describe(node: Node) -> list[str]:
             return _group_by(node, clock)
 
 
+        case PatternMatch():
+            return _pattern_match(node, clock)
 def _declared_order(node: AdaptiveFilter) -> list[str]:
     """What restricts the order of conditions, and what is known of their costs."""
     after = [f"{item.name} after {', '.join(item.after)}" for item in node.conjuncts if item.after]
@@ -128,6 +134,30 @@ def _group_by(node: GroupBy, clock: bool) -> list[str]:
 
 def _life(life: Lifespan) -> list[str]:
     if life == Lifespan():
+def _pattern_match(node: PatternMatch, clock: bool) -> list[str]:
+    query = node.query
+    within = [] if query.within is None else [f"within {duration_text(query.within) if clock else query.within}"]
+    ttl = [] if query.trace_ttl is None else [f"trace_ttl {duration_text(query.trace_ttl) if clock else query.trace_ttl}"]
+    ends = [f"until {' or '.join(query.terminal)}"] if query.terminal else []
+    key = f" by {', '.join(query.key)}" if query.key else ""
+    rules = [str(query.strategy), f"order {query.order}"] if query.order is not EventOrder.TIMESTAMP else [str(query.strategy)]
+    rules += [] if query.reuse else ["no event twice in a match"]
+    rules += [] if query.last_run is LastRun.EVERY else ["the longest run at the end"]
+    conditions = [f"where {condition}" for condition in query.conditions]
+    return [
+        f"PatternMatch {query.pattern}{key} [{', '.join((*within, *ttl, *ends))}]",
+        ", ".join(rules),
+        *conditions,
+        *_shown(node.output),
+    ]
+
+
+def _shown(output: MatchOutput) -> list[str]:
+    rows = ["a row for each event of a match"] if output.rows is RowsPerMatch.ALL else []
+    measures = [f"shows {', '.join(_item(name, expr) for name, expr in output.measures)}"] if output.measures else []
+    return [*rows, *measures]
+
+
         return []
     return [f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"]
 

@@ -17,6 +17,7 @@ from penstock.plan.analysis.estimation import bytes_per_row, bytes_text, declare
 from penstock.plan.analysis.knowledge import declared_rate
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import Distinct, GroupBy, Node, Project, Reference, Scan, Union, WindowJoin, walk
 
 #: Scopes made of one buffer, and bytes each takes on its way.
@@ -125,7 +126,7 @@ def _origins(catalog: Catalog, node: Node, name: str) -> set[_Attribute]:
         return _origins(catalog, node.input, expr.name) if isinstance(expr, Column) else set()
     if isinstance(node, Union):
         return {found for part in node.parts for found in _origins(catalog, part, part.schema.names[at])}
-    if isinstance(node, GroupBy) and name not in node.keys:
+    if isinstance(node, PatternMatch) or (isinstance(node, GroupBy) and name not in node.keys):
         return set()
     owner = next((part for part in node.inputs if name in part.schema), None)
     return set() if owner is None else _origins(catalog, owner, name)

@@ -22,6 +22,7 @@ class BoundedBy(StrEnum):
     DISORDER = "disorder bound"
     ONE_GROUP = "one group"
     END = "end of the query"
+    TRACE = "end of traces"
 
 
 class Growth(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.plan.analysis.event_patterns import judge_pattern, through_pattern
 from penstock.plan.analysis.groups import judge_distinct, judge_grouping, through_distinct, through_grouping
 from penstock.plan.analysis.holdings import Holding
 from penstock.plan.analysis.joins import judge_join, through_join
@@ -18,6 +19,7 @@ from penstock.plan.analysis.knowledge import (
     through_union,
 )
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Node, Project, Reference, Scan, Select, Union, WindowJoin
 
 
@@ -69,6 +71,9 @@ def _judge(node: Node, answers: Mapping[str, Knowledge], judged: list[Judged]) -
             holdings = judge_grouping(node, inputs[0])
             groups = next(holding for holding in holdings if holding.what == "groups")
             known = through_grouping(node, inputs[0], groups)
+        case PatternMatch():
+            holdings = judge_pattern(node, inputs[0])
+            known = through_pattern(node, inputs[0])
         case Announced():
             known = slowest(inputs)
         case _:

@@ -19,6 +19,7 @@ from penstock.model.windows import Framed, Sliding, Unbounded
 from penstock.plan.analysis.holdings import label, length_text
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import (
     Distinct,
     GroupBy,
@@ -181,6 +182,8 @@ def _origins(catalog: Catalog, node: Node, name: str) -> set[tuple[str, str]]:
             owner = next(part for part in node.parts if name in part.schema)
             return _origins(catalog, owner, name)
         case GroupBy() if name not in node.keys:
+            return set()
+        case PatternMatch():
             return set()
         case _:
             return _origins(catalog, node.inputs[0], name)

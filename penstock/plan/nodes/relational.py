@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -23,6 +23,9 @@ from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Field, Schema
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
+
+if TYPE_CHECKING:
+    from penstock.plan.nodes.patterns import PatternMatch
 
 
 @dataclass(frozen=True)
@@ -327,7 +330,9 @@ class Announced:
 
 
 Node: TypeAlias = (
-    Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced
+    "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced"
+    " | PatternMatch"
+#: A text, because nodes of other modules build on those here.
 )
 
 

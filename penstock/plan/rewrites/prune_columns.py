@@ -8,6 +8,7 @@ from penstock.expressions.nodes import Column, Expr, columns_of
 from penstock.expressions.parse import parse
 from penstock.expressions.user_functions import has_functions
 from penstock.model.windows import Framed
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
 
@@ -57,6 +58,8 @@ def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
         case _:
             return f"{node!r} by anything"
 
+        case PatternMatch():
+            return f"{node!r} by {reader.query.key}"
 
 def _visible(node: Node) -> Iterable[Node]:
     yield node
@@ -95,6 +98,8 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
         case _:
             return [(part, set(part.schema.names)) for part in parts]
 
+        case PatternMatch():
+            return [(node.input, set(node.needs))]
 
 def _can_narrow(node: Union) -> bool:
     """Whether every input is a list or a stream, whose columns can be chosen one by one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.expressions.nodes import Column, columns_of, substitute
 from penstock.plan.nodes.relational import Node, Select, Union
 from penstock.plan.rewrites.rebuild import bottom_up
@@ -23,4 +25,4 @@ def _pushed(node: Node) -> Node:
         Select(part, substitute(node.condition, {name: Column(part.schema.names[at]) for name, at in places.items()}), node.hint)
         for part in node.input.parts
     ]
-    return Union(tuple(_pushed(part) for part in parts))
+    return replace(node.input, parts=tuple(_pushed(part) for part in parts))

@@ -1,0 +1,141 @@
+"""Logical operators of event patterns: events of several streams as one, and the search for matches among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from penstock.errors import InvalidPlan, TypeMistake
+from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.event_references import references_of
+from penstock.expressions.match_output import MatchOutput
+from penstock.expressions.match_schema import columns_read, output_schema, reference_schema, spelled
+from penstock.expressions.nodes import Column
+from penstock.expressions.typing import type_of
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.model.event_patterns import Strategy
+from penstock.model.schema import TIMESTAMP, Schema
+from penstock.plan.nodes.relational import Node, Union, has_clock_time
+
+
+@dataclass(frozen=True)
+class Merged(Union):
+    """Rows of several streams as one stream of events, spread by `keys`; no two rows have the same position.
+
+    A union would go where its inputs are. Here it is known who reads it, so that rows go there at once.
+    """
+
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PatternMatch:
+    """Matches of an event query; whoever builds it gives these fields, everything else follows from them.
+
+    Parameters
+    ----------
+    input
+        The events: one stream with a column of types, or a `Merged` of several streams that are a type each.
+    query
+        Pattern, key, conditions, window and rules of the search. Names are brought into the spelling of `input` here.
+    output
+        One row per match or per event, measures, columns shown; resolved here.
+    constraints
+        What the process behind the events obeys; None: nothing is declared. They end hopeless traces early.
+    on_violation
+        What happens to events that break a constraint.
+
+    Notes
+    -----
+    The query's key spreads the rows over shards; without key one shard has them all. Output time is the moment a match is
+    decided. Punctuations end here.
+
+    Raises
+    ------
+    UnknownColumn
+        Key, type, position, a condition or a measure names a column events do not have.
+    TypeMistake
+        A condition is neither true nor false.
+
+    Examples
+    --------
+    >>> from penstock.expressions.parse import parse
+    >>> from penstock.model.declarations import Source, StreamDeclaration
+    >>> from penstock.model.event_patterns import atom, seq
+    >>> from penstock.plan.nodes.relational import Scan
+    >>> columns = Schema.of(type=pa.string(), id=pa.int64(), price=pa.float64(), ts=pa.int64())
+    >>> events = Scan(StreamDeclaration("events", columns, Source("feed"), "ts"))
+    >>> rise = EventQuery(seq(atom("A", "a"), atom("B", "b")), ("ID",), (parse("a.price < b.PRICE"),), within=10)
+    >>> node = PatternMatch(events, rise, MatchOutput(measures=(("gain", parse("b.price - a.price")),)))
+    >>> node.query.key, node.schema.names, node.needs
+    (('id',), ('id', 'gain'), ('type', 'id', 'price'))
+    """
+
+    input: Node
+    query: EventQuery
+    output: MatchOutput = field(default_factory=MatchOutput)
+    constraints: ConstraintSet | None = None
+    on_violation: ViolationPolicy = ViolationPolicy.RECORD
+
+    def __post_init__(self) -> None:
+        events, query = self.input.schema, self.query
+        key = tuple(events[name].name for name in query.key)
+        position = events[query.position_column].name if query.position_column else ""
+        conditions = tuple(spelled(condition, query, events) for condition in query.conditions)
+        kind = events[query.type_column].name
+        query = replace(query, key=key, conditions=conditions, type_column=kind, position_column=position)
+        resolved = self.output.resolved(query)
+        measures = tuple((name, spelled(expr, query, events)) for name, expr in resolved.measures)
+        shown = tuple(events[name].name for name in resolved.columns)
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "output", replace(resolved, measures=measures, columns=shown))
+        self._check()
+
+    def _check(self) -> None:
+        events, query = self.input.schema, self.query
+        if not pa.types.is_string(kind := events[query.type_column].type):
+            raise TypeMistake(f"the type of an event is a text; column '{query.type_column}' is {kind}")
+        if query.position_column and not pa.types.is_integer(kind := events[query.position_column].type):
+            raise TypeMistake(f"the number of an event is an integer; column '{query.position_column}' is {kind}")
+        for condition in query.conditions:
+            kind = type_of(condition, reference_schema(references_of(condition), events))
+            if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+                raise TypeMistake(f"a condition must be true or false; '{condition}' is {kind}", condition.place)
+        if self.constraints is not None and not query.key:
+            raise InvalidPlan("constraints speak of traces, and a query without key has none; name the key: [order_id]")
+
+    @cached_property
+    def schema(self) -> Schema:
+        return output_schema(self.query, self.output, self.input.schema, self.time_type)
+
+    @property
+    def time_type(self) -> pa.DataType:
+        """Type of the times of a match."""
+        return TIMESTAMP if has_clock_time(self.input) else pa.int64()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns of the input that the search or its output reads."""
+        return columns_read(self.query, self.output, self.input.schema)
+
+    @property
+    def shown_key(self) -> tuple[str, ...]:
+        """Key columns that the output shows under their own name."""
+        hidden = {name for name, expr in self.output.measures if expr != Column(name)}
+        return tuple(name for name in self.query.key if name not in hidden)
+
+    @property
+    def relevant_types(self) -> frozenset[str] | None:
+        """The only types that can change the answer; None: an event of any type may.
+
+        An event of another type breaks contiguity, and constraints speak of types the pattern does not name.
+        """
+        skips = self.query.strategy in (Strategy.ANY, Strategy.NEXT)
+        return self.query.types if skips and self.constraints is None else None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
