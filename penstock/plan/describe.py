@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.expressions.match_output import MatchOutput, RowsPerMatch
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
