@@ -10,9 +10,9 @@ from penstock.lowering.prefix import Prefix
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node
 
-from penstock.plan.nodes.patterns import Merged, PatternMatch
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys = tuple[str, ...] | None
 #: All lists of columns whose hash has decided the shard.
@@ -88,16 +88,16 @@ def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
         return [_enough(_spread(node.window, columns), inputs[0])]
-    if isinstance(node, nodes.Announced):
-        return [()]  # one place hears what all shards have to say
-    return [None for _ in inputs]
-
-
     if isinstance(node, PatternMatch):
         return [_enough(node.query.key, inputs[0])]
     if isinstance(node, Merged):
         places = [node.schema.index(name) for name in node.keys]
         return [tuple(part.schema.names[at] for at in places) for part in node.parts]
+    if isinstance(node, nodes.Announced):
+        return [()]  # one place hears what all shards have to say
+    return [None for _ in inputs]
+
+
 def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
     if isinstance(window, Framed) and (window.in_rows or window.partition_by):
@@ -148,15 +148,15 @@ def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
     """What a node with one input makes of its partitioning."""
     if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
         return tuple(keys for keys in wanted if keys is not None)
+    if isinstance(node, PatternMatch):
+        return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(node.shown_key))
+    if isinstance(node, Merged):
+        return (node.keys,)
     if isinstance(node, nodes.Project):
         kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
         return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
     return () if isinstance(node, nodes.Union) else known
 
-    if isinstance(node, PatternMatch):
-        return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(node.shown_key))
-    if isinstance(node, Merged):
-        return (node.keys,)
 
 def shown_keys(wanted: list[Keys]) -> str:
     known = [keys for keys in wanted if keys is not None]

@@ -25,8 +25,8 @@ from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.filtering import AdaptiveFilter
-
 from penstock.plan.nodes.patterns import Merged, PatternMatch
+
 Recipe = Callable[[], Operator]
 
 
@@ -46,12 +46,12 @@ def _union(node: nodes.Union) -> Recipe:
     return partial(Union, len(node.parts), node.schema.arrow)
 
 
-def _split(node: nodes.Split) -> Recipe:
-    return partial(Split, node.input.schema.arrow, node.branches, node.default)
 def _merged(node: Merged) -> Recipe:
     return partial(Union, len(node.parts), node.schema.arrow, renumber=True)
 
 
+def _split(node: nodes.Split) -> Recipe:
+    return partial(Split, node.input.schema.arrow, node.branches, node.default)
 
 
 def _distinct(node: nodes.Distinct) -> Recipe:
@@ -97,17 +97,17 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.GroupFilter: _group_filter,
     nodes.Project: _project,
     nodes.Union: _union,
+    Merged: _merged,
     nodes.Split: _split,
     nodes.Distinct: _distinct,
-    Merged: _merged,
     nodes.WindowJoin: _window_join,
     nodes.GroupBy: _group_by,
     nodes.Hushed: _hushed,
     nodes.Announced: _announced,
+    PatternMatch: pattern_recipe,
 }
 
 
-    PatternMatch: pattern_recipe,
 def recipe_of(node: nodes.Node) -> Recipe:
     """How to make the operator that runs `node`."""
     try:

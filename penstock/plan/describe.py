@@ -5,12 +5,12 @@ from __future__ import annotations
 from penstock.expressions.match_output import MatchOutput, RowsPerMatch
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
-from penstock.model.join_kinds import JoinKind
 from penstock.model.event_patterns import EventOrder, LastRun
+from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.relational import (
 from penstock.plan.nodes.patterns import Merged, PatternMatch
+from penstock.plan.nodes.relational import (
     Announced,
     Distinct,
     GroupBy,
@@ -75,10 +75,10 @@ def describe(node: Node) -> list[str]:
             return [f"{type(node).__name__} {node.condition}"]
         case Project():
             return [f"Project {', '.join(_item(name, expr) for name, expr in node.items)}"]
-        case Union():
-            return [f"Union of {len(node.parts)}"]
         case Merged():
             return [f"Merged {len(node.parts)} streams of events"]
+        case Union():
+            return [f"Union of {len(node.parts)}"]
         case Split():
             outputs = ", ".join(f"{name}: {condition}" for name, condition in node.branches)
             return [f"Split {node.branch} of ({outputs})"]
@@ -92,10 +92,10 @@ def describe(node: Node) -> list[str]:
             return _join(node, clock)
         case GroupBy():
             return _group_by(node, clock)
-
-
         case PatternMatch():
             return _pattern_match(node, clock)
+
+
 def _declared_order(node: AdaptiveFilter) -> list[str]:
     """What restricts the order of conditions, and what is known of their costs."""
     after = [f"{item.name} after {', '.join(item.after)}" for item in node.conjuncts if item.after]
@@ -133,8 +133,6 @@ def _group_by(node: GroupBy, clock: bool) -> list[str]:
     return [f"GroupBy {keys}: {aggregates} [{window_text(node.window, clock)}]", *more, *partial, *_life(node.life)]
 
 
-def _life(life: Lifespan) -> list[str]:
-    if life == Lifespan():
 def _pattern_match(node: PatternMatch, clock: bool) -> list[str]:
     query = node.query
     within = [] if query.within is None else [f"within {duration_text(query.within) if clock else query.within}"]
@@ -159,6 +157,8 @@ def _shown(output: MatchOutput) -> list[str]:
     return [*rows, *measures]
 
 
+def _life(life: Lifespan) -> list[str]:
+    if life == Lifespan():
         return []
     return [f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"]
 

@@ -329,10 +329,10 @@ class Announced:
         return (self.input,)
 
 
+#: A text, because nodes of other modules build on those here.
 Node: TypeAlias = (
     "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced"
     " | PatternMatch"
-#: A text, because nodes of other modules build on those here.
 )
 
 

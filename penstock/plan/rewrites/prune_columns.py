@@ -55,11 +55,11 @@ def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
             return f"{node!r} by {reader.keys[port]}"
         case GroupBy():
             return f"{node!r} by {reader.keys}"
+        case PatternMatch():
+            return f"{node!r} by {reader.query.key}"
         case _:
             return f"{node!r} by anything"
 
-        case PatternMatch():
-            return f"{node!r} by {reader.query.key}"
 
 def _visible(node: Node) -> Iterable[Node]:
     yield node
@@ -95,11 +95,11 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
             return [(part, _of_join_input(node, port, needed)) for port, part in enumerate(parts)]
         case GroupBy():
             return [(node.input, _of_grouping(node))]
+        case PatternMatch():
+            return [(node.input, set(node.needs))]
         case _:
             return [(part, set(part.schema.names)) for part in parts]
 
-        case PatternMatch():
-            return [(node.input, set(node.needs))]
 
 def _can_narrow(node: Union) -> bool:
     """Whether every input is a list or a stream, whose columns can be chosen one by one."""
