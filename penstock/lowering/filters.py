@@ -48,7 +48,7 @@ class FilterRecipe:
         ]
 
     def _cost(self, item: nodes.Conjunct) -> float | None:
-        if item.cost is not None or self.settings.mode is Mode.GLOBAL:
+        if item.cost is not None or self.settings.has_driver:
             return item.cost
         return _SEARCH_COST + sum(_USUAL_COST[call.function.kind] for call in applications(item.condition))
 
@@ -56,7 +56,7 @@ class FilterRecipe:
     def is_steered(self) -> bool:
         """Whether the driver decides about the order."""
         still = (Algorithm.FIXED, Algorithm.RANDOM)
-        return self.settings.mode is Mode.GLOBAL and self.settings.order.algorithm not in still
+        return self.settings.has_driver and self.settings.order.algorithm not in still
 
     def orderer(self) -> Orderer:
         return Orderer(self.filters(), self.settings, self.label)
@@ -115,5 +115,5 @@ def settings_text(settings: FilterSettings) -> str:
     order = settings.order
     if order.algorithm in (Algorithm.FIXED, Algorithm.RANDOM):
         return "tried as written" if order.algorithm is Algorithm.FIXED else "tried in a random order"
-    where = "on the driver" if settings.mode is Mode.GLOBAL else "by each shard"
+    where = {Mode.GLOBAL: "on the driver", Mode.SHARD: "by each shard", Mode.BOTH: "on the driver and by each shard"}[settings.mode]
     return f"ordered by {order.algorithm.value}, decided {where}; {order.profiled_share * 100:g} % of rejected rows is profiled"

@@ -24,7 +24,7 @@ class Steering:
     def __init__(self, job: Job) -> None:
         recipes = [node.make for stage in job.stages for node in stage.graph.nodes if isinstance(node.make, FilterRecipe)]
         self._recipes = {recipe.label: recipe for recipe in recipes}
-        self._orderers = {recipe.label: recipe.orderer() for recipe in recipes if recipe.settings.mode == "global"}
+        self._orderers = {recipe.label: recipe.orderer() for recipe in recipes if recipe.settings.has_driver}
         self._told: dict[str, list[Mapping[str, Any]]] = {}
 
     def __bool__(self) -> bool:
@@ -65,7 +65,8 @@ class Steering:
 
     def untold(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """The present state, but with nothing told since `before`: who is restored from it decides again."""
-        return {label: {**state, "told": before[label]["told"]} for label, state in self.snapshot().items()}
+        told = ("told", "told_costs")
+        return {label: {**state, **{part: before[label][part] for part in told}} for label, state in self.snapshot().items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         for label, orderer in self._orderers.items():

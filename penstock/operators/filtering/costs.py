@@ -75,6 +75,11 @@ class CostModel:
         """Whether there is nothing to measure."""
         return None not in self.declared
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every cost is declared or told, so that deciding by them needs no measurement of one's own."""
+        return all(cost is not None or number in self._told for number, cost in enumerate(self.declared))
+
     def add(self, number: int, rows: int, seconds: float) -> None:
         """One call of a filter."""
         if rows and self.declared[number] is None:

@@ -39,8 +39,8 @@ class AdaptiveFilter:
 
     In `Mode.SHARD` the shard decides at once, from its own profile and from declared or told costs. In `Mode.GLOBAL` it
     hands profiled rows and measured calls to the driver in `report`, where an `Orderer` decides; its decisions come back as
-    controls of the kinds `filter_order` and `filter_costs`. Measured time never decides inside a shard, so a repeated
-    micro-batch does the same work.
+    controls of the kinds `filter_order` and `filter_costs`. In `Mode.BOTH` it does both. Measured time never decides inside
+    a shard, so a repeated micro-batch does the same work.
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ class AdaptiveFilter:
 
     def _learn(self, passage: Passage, chunk: Batch) -> None:
         rows = passage.profile
-        if self.settings.mode is Mode.GLOBAL:
-            if len(rows):
-                self._pending.append(rows)
+        if self.settings.has_driver and len(rows):
+            self._pending.append(rows)
+        if not self._decides:
             return
         if self.policy.settings.max_age is not None and chunk.num_rows:
             self.policy.expire(int(chunk.ts.max()))
@@ -150,13 +150,21 @@ class AdaptiveFilter:
             last = int(chunk.pos[passage.profiled[-1]])
             self.policy.observe(rows.bits, rows.known, self._free_costs(), rows.ts, at=last)
 
+    @property
+    def _decides(self) -> bool:
+        """Whether this shard may change the order by itself."""
+        mode = self.settings.mode
+        # What is not told yet would have to be guessed, and a policy that asks differently after a change of its own would
+        # tell the driver what it cannot use.
+        return mode is Mode.SHARD or (mode is Mode.BOTH and self.policy.has_whole_rows and self.costs.is_known)
+
     def _free_costs(self, is_measured: bool = False) -> Floats:
         return self.costs.estimates(is_measured)[list(self.arrangement.free)]
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
         if isinstance(mark, Heartbeat) and mark.ts != FOREVER:
             self._see(mark.ts)
-            if self.settings.mode is Mode.SHARD:
+            if self._decides:
                 self.policy.expire(mark.ts)
         return () if isinstance(mark, End) else (mark,)
 
@@ -198,7 +206,7 @@ class AdaptiveFilter:
 
     def told(self) -> dict[str, Any]:
         """For the driver: what it decides on, or where this shard decides, how things stand."""
-        if self.settings.mode is Mode.GLOBAL:
+        if self.settings.has_driver:
             return {"report": self.report().to_json()}
         return {"standing": self.describe()}
 

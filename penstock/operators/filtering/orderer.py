@@ -13,9 +13,12 @@ from penstock.operators.filtering.costs import CostModel
 from penstock.operators.filtering.descriptors import Arrangement, Filter
 from penstock.operators.filtering.estimates import Estimates, estimates
 from penstock.operators.filtering.policies.table import make_order
-from penstock.operators.filtering.reports import ORDER, ShardReport
-from penstock.operators.filtering.settings import FilterSettings
+from penstock.operators.filtering.reports import COSTS, ORDER, ShardReport
+from penstock.operators.filtering.settings import FilterSettings, Mode
 from penstock.operators.filtering.window import ProfileRows
+
+#: Shards that repair orders themselves hear of costs that have changed by more than this factor.
+_NEWS = 1.25
 
 
 class Orderer:
@@ -58,6 +61,7 @@ class Orderer:
         self.costs = CostModel([item.declared_cost for item in filters], self.settings.chunk_rows, self.settings.trimmed)
         self._last_batch = -1
         self._told = 0
+        self._told_costs: dict[str, float] = {}
         self._rows = self._drops = 0
 
     def absorb(self, batch: int, reports: Iterable[ShardReport]) -> None:
@@ -87,11 +91,20 @@ class Orderer:
 
     def decide(self) -> Control | None:
         """The control that tells shards what has changed since the last one; None when nothing has."""
-        if self.policy.version == self._told:
-            return None
-        self._told = self.policy.version
         costs = dict(zip(self.arrangement.names, self.costs.estimates(is_measured=True).tolist(), strict=True))
-        return Control(self.policy.epoch, ORDER, {"operator": self.label, "mirror": self.policy.mirror(), "costs": costs})
+        detail: dict[str, Any] = {"operator": self.label, "costs": costs}
+        if self.policy.version != self._told:
+            self._told, self._told_costs = self.policy.version, costs
+            return Control(self.policy.epoch, ORDER, {**detail, "mirror": self.policy.mirror()})
+        if self.settings.mode is Mode.BOTH and self._rows and self._are_news(costs):
+            self._told_costs = costs
+            return Control(self.policy.epoch, COSTS, detail)
+        return None
+
+    def _are_news(self, costs: Mapping[str, float]) -> bool:
+        """Whether shards that decide by costs should hear them."""
+        told = self._told_costs
+        return any(name not in told or not told[name] / _NEWS <= cost <= told[name] * _NEWS for name, cost in costs.items())
 
     def impose(self, order: Sequence[str]) -> Control | None:
         """An order by hand."""
@@ -124,6 +137,7 @@ class Orderer:
         return {
             "batch": self._last_batch,
             "told": self._told,
+            "told_costs": dict(self._told_costs),
             "seen": [self._rows, self._drops],
             "policy": self.policy.snapshot(),
             "costs": self.costs.snapshot(),
@@ -136,4 +150,5 @@ class Orderer:
         self.policy.restore(state["policy"], rows)
         self.costs.restore(state["costs"])
         self._last_batch, self._told = state["batch"], state["told"]
+        self._told_costs = dict(state.get("told_costs", {}))
         self._rows, self._drops = state["seen"]

@@ -159,6 +159,8 @@ class Mode(StrEnum):
     GLOBAL = "global"
     #: Each shard for itself, at once, from its own rows; costs are declared or told by a control.
     SHARD = "shard"
+    #: As GLOBAL; and between decisions, once costs are known, each shard repairs the order at once, from its own rows.
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,11 @@ class FilterSettings:
         object.__setattr__(self, "mode", _member(Mode, "mode", self.mode))
         refuse_unless(self.chunk_rows >= 1, "chunk_rows", self.chunk_rows, "be at least 1")
         refuse_unless(0.0 <= self.trimmed < 1.0, "trimmed", self.trimmed, "be at least 0 and less than 1")
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether shards report to the driver and obey it."""
+        return self.mode is not Mode.SHARD
 
 
 def refuse_unless(holds: bool, name: str, value: Any, expected: str) -> None:

@@ -54,7 +54,7 @@ def packing_task(route: Route) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     ids = shard_ids(route.shards)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        base = _first_position()
+        base = first_position()
         waiting: list[pa.RecordBatch] = []
         rows = sequence = 0
         newest: dict[int, int] = {}
@@ -100,9 +100,14 @@ def _no_rows(route: Route) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in fields], schema=pa.schema(fields))
 
 
-def _first_position() -> int:
+def first_position() -> int:
     """A position that grows with the micro-batch and the task: sources without offsets of their own get a total order."""
-    return (batch_id() << 38) + (int(_task().partitionId()) << 26)
+    return (batch_id() << 38) + (partition_id() << 26)
+
+
+def partition_id() -> int:
+    """Which of the tasks of its stage this is."""
+    return int(_task().partitionId())
 
 
 def batch_id() -> int:

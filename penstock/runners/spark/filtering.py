@@ -17,6 +17,7 @@ from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import Scan
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
+from penstock.runners.spark.filter_tasks import direct_filter, filtered_directly
 from penstock.runners.spark.functions import Described, declared
 from penstock.runners.spark.pipeline import answers, build_pipeline
 from penstock.runners.spark.reports import BatchReport, read_report
@@ -44,10 +45,11 @@ def filter(
         "agreedy", "sweep", "local_swaps", "independent", or "fixed" for the order as given.
     control
         Directory in which the driver remembers profiles and decisions; one for each checkpoint, kept with it. It then
-        measures what conditions cost and decides for all shards. Without one every shard decides for itself, from declared
-        costs, or from what such conditions usually cost.
+        measures what conditions cost and decides for all tasks; between its decisions tasks follow what their own rows say.
+        Without one every shard decides for itself, from declared costs, or from what such conditions usually cost.
     quarantine
-        Directory for rows that are late, bad, or that a condition could not judge (`on_error="dead_letter"`).
+        Directory for rows that a condition could not judge (`on_error="dead_letter"`); where shards are needed, see the
+        notes, for late and bad ones as well.
     options
         Further settings, as the hint ORDER takes them: `probability=0.02`, `window_rows=500`.
 
@@ -56,29 +58,43 @@ def filter(
     DataFrame
         The same columns; write it with `writeStream` in append mode, once.
 
+    Notes
+    -----
+    Under a driver on the same machine rows cross into Python once and those that pass cross back: no shuffle, no state store,
+    and a late row is a row like any other. Shards are needed, and late rows refused, where the driver's directory is out of
+    the tasks' reach (a cluster), where there is none, and for a stream with punctuations or constraints.
+
     Examples
     --------
     ``ps.filter(packets, ["size > 100", "payload RLIKE 'attack'", is_suspicious], control="checkpoints/packets.orders")``
     """
     source, rows = declared("input", frame, False)
-    mode = "global" if control else "shard"
+    mode = "both" if control else "shard"
     settings: dict[str, HintValue] = {"policy": policy, "mode": mode, **options}
     catalog = Catalog("penstock")
     catalog.add_stream(source)
     catalog.add_query(ContinuousQuery("answer", filtered_by(Scan(source), conditions, OrderHint(tuple(settings.items())))))
     spark = rows.sparkSession
-    job, run = build_job(catalog, require(spark)), uuid.uuid4().hex
-    controls = _controls(spark, job, run, Checkpoint(control)) if control else None
+    run, checkpoint = uuid.uuid4().hex, Checkpoint(control)
+    if control and spark.sparkContext.master.startswith("local"):
+        job = build_job(catalog, 1)
+        direct = direct_filter(job, run, str(checkpoint.control.directory.absolute()), str(quarantine))
+        if direct is not None:
+            _steer(spark, job, run, checkpoint)
+            return filtered_directly(rows, direct)
+    job = build_job(catalog, require(spark))
+    controls = None
+    if control:
+        _steer(spark, job, run, checkpoint)
+        controls = control_frame(spark, str(checkpoint.control.directory), job.shards)
     pipeline = build_pipeline(job, lambda _: rows, controls, run, quarantine=str(quarantine))
     return answers(pipeline, pipeline.frame, "answer")
 
 
-def _controls(spark: SparkSession, job: Job, run: str, checkpoint: Checkpoint) -> Any:
-    """The stream of decisions, and somebody who makes them as long as the query runs."""
+def _steer(spark: SparkSession, job: Job, run: str, checkpoint: Checkpoint) -> None:
+    """Somebody who hears the query and decides as long as it runs."""
     watched = _Watched(spark, run)
-    controller = FilterController(job, checkpoint, watched.report)
-    controller.start(watched.is_expected)
-    return control_frame(spark, str(checkpoint.control.directory), job.shards)
+    FilterController(job, checkpoint, watched.report).start(watched.is_expected)
 
 
 class _Watched:

@@ -65,7 +65,8 @@ class FilterController:
         if decisions:
             self._remember(self._steering.untold(before))
             for decision in decisions:
-                self._checkpoint.control.append(decision.kind, decision.detail)
+                # The next micro-batch may be under way: tasks that read the log find in it what is meant for theirs.
+                self._checkpoint.control.append(decision.kind, {**decision.detail, "from": report.epoch + 2})
         self._remember(self._steering.snapshot())
 
     def _remember(self, orderers: object) -> None:
