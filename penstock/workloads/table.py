@@ -10,13 +10,14 @@ from penstock.workloads.base import ColumnarWorkload
 from penstock.workloads.keyed import Keyed
 from penstock.workloads.network import Network
 from penstock.workloads.nexmark import Nexmark
+from penstock.workloads.orders import Orders
 from penstock.workloads.pairs import Pairs
 from penstock.workloads.punctuated import Punctuated
 from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
 WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {
-    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Network, Nexmark, Telecom, Traffic)
+    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Network, Nexmark, Orders, Telecom, Traffic)
 }
 
 
