@@ -40,7 +40,8 @@ class EntrySpec:
     """What a shard must know to guard one entry; `constraints` are in entry names.
 
     `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources. `key` is the column
-    whose hash alone chose the shard, if there is one.
+    whose hash alone chose the shard, if there is one. `is_copied` if every shard gets every row: the first one then speaks for
+    all where rows are counted or refused.
     """
 
     name: str
@@ -53,6 +54,7 @@ class EntrySpec:
     on_violation: RowPolicy = RowPolicy.ERROR
     partitions: int = 0
     key: str = ""
+    is_copied: bool = False
 
 
 class Ingress:
@@ -63,6 +65,7 @@ class Ingress:
         self.frontiers = Frontiers(spec.disorder)
         self.schema = Schema.from_arrow(spec.schema)
         self._widen = {spec.key: foreign_run(self.schema[spec.key].type, shard, shards)} if spec.key and shards > 1 else {}
+        self._speaks = shard == 0 or not spec.is_copied
         self.alignment = Alignment(schema=self.schema, widen=self._widen)
         self.closed = Announcements(self.schema, self._widen)
         self.clustered: dict[str, dict[int, Any]] = {}
@@ -161,7 +164,8 @@ class Ingress:
         if promise == NEVER or not batch.num_rows or int(batch.ts.min()) >= promise:
             return batch
         late = batch.ts < promise
-        refused.append(self._late(batch.filter(late), partition))
+        if self._speaks:
+            refused.append(self._late(batch.filter(late), partition))
         return batch.filter(~late)
 
     # -- punctuations -------------------------------------------------------------------------------------------------
@@ -177,12 +181,12 @@ class Ingress:
             if constraint.kind is ConstraintKind.UNIQUE:
                 wrong |= _repeats(batch, constraint.column, wrong)
         good = self._violating(batch, wrong, refused) if wrong.any() else batch
-        self.totals["used"] += good.num_rows
+        self.totals["used"] += good.num_rows if self._speaks else 0
         return [good] if good.num_rows else []
 
     def _violating(self, batch: Batch, wrong: Mask, refused: list[Quarantined]) -> Batch:
         count = int(wrong.sum())
-        self.totals["violating"] += count
+        self.totals["violating"] += count if self._speaks else 0
         text = f"{count} rows of stream '{self.spec.stream}' match a punctuation that came before them"
         if self.spec.on_violation is RowPolicy.ERROR:
             first = batch.filter(wrong).slice(0, 1)
@@ -191,9 +195,10 @@ class Ingress:
                 f"stream '{self.spec.stream}', position {int(first.pos[0])}",
             )
         if self.spec.on_violation is RowPolicy.TRUST:
-            self.totals["trusted"] += count
+            self.totals["trusted"] += count if self._speaks else 0
             return batch.take(np.argsort(batch.pos, kind="stable"))  # they came in packets of their own
-        refused.append(Quarantined(batch.filter(wrong), "punctuation-violated", text, self.spec.stream))
+        if self._speaks:
+            refused.append(Quarantined(batch.filter(wrong), "punctuation-violated", text, self.spec.stream))
         return batch.filter(~wrong)
 
     def _useful(self, marks: Sequence[Punctuation]) -> list[Punctuation]:

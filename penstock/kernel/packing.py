@@ -31,6 +31,9 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
 
+#: Instead of key columns: every shard gets a copy of every row.
+EVERYWHERE = ("*",)
+
 #: System columns a host adds to the user's columns before packing.
 TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position", "_mark", "_bad", "_keep"
 
@@ -53,7 +56,7 @@ class Route:
         (stream column, entry column) for every column that is handed on unchanged: only of these can punctuations speak.
     keys
         Entry columns whose hash chooses the shard. None of them: everything goes to the first shard. None: rows go by
-        source partition, for operators that do not care.
+        source partition, for operators that do not care. `EVERYWHERE`: all rows go to all shards.
     """
 
     entry: str
@@ -207,6 +210,8 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
     """Rows of each shard that gets any; their order is kept."""
     if not batch.num_rows:
         return {}
+    if keys == EVERYWHERE:
+        return dict.fromkeys(range(shards), batch)
     if shards == 1 or not keys:
         return {0 if keys is not None else home: batch}
     numbers = shard_of([batch.column(key) for key in keys], batch.num_rows, shards)
@@ -317,7 +322,7 @@ def split_mark(mark: Punctuation, keys: tuple[str, ...] | None, shards: int, sch
     if keys == () or shards == 1:
         yield 0, mark
         return
-    listed = _listed(mark, keys or ())
+    listed = _listed(mark, keys or ()) if keys != EVERYWHERE else []
     if not listed:
         for shard in range(shards):
             yield shard, mark

@@ -1,8 +1,10 @@
 """Several inputs to window joins: which conditions are keys, which are pushed below, which remain.
 
-All inputs joined on one common key become one join of n inputs. Otherwise the inputs are joined two by two in the order
-of FROM, each step with at least one equality; a step then also has to say that *every* earlier row is recent enough,
-because the window of an intermediate result only sees its newest row.
+All inputs joined on one common key become one join of n inputs. Without one, inputs that all have windows become a multiway
+join, whose probes change places with the data, unless something is declared of them that closes values: that is worth more, and
+the multiway join would not hear of it. The rest is joined two by two in the order of FROM, each step with at least one
+equality; a step then also has to say that *every* earlier row is recent enough, because the window of an intermediate result
+only sees its newest row.
 
 A window of rows counts every row of its source: conditions on such a source choose among the pairs, not before.
 """
@@ -19,9 +21,10 @@ from penstock.errors import InvalidPlan, InvalidWindow, Place
 from penstock.expressions.nodes import Call, Column, Expr, Literal, columns_of, conjoin
 from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
-from penstock.model.join_variants import JoinHint
+from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
-from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
+from penstock.plan.nodes.multiway import Link, MJoin
+from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin, walk
 
 _DISJOINT = ("tumbling", "hopping", "fixed")
 
@@ -53,6 +56,8 @@ def join(
     sorted_ = _sort(scope, conditions, windows)
     parts = [_prepared(part.node, sorted_.local[i], sorted_.computed[i]) for i, part in enumerate(scope.inputs)]
     keys = _common_keys(sorted_.equalities, len(parts))
+    if _is_multiway(parts, windows, bool(keys), hint):
+        return _multiway(scope, parts, windows, sorted_, life, hint), windows
     if keys:
         return _one_join(parts, keys, windows, sorted_, life, hint), windows
     return _join_two_by_two(scope, parts, windows, sorted_, life, hint), windows
@@ -130,6 +135,32 @@ def _one_join(
     residual = [*extra, *(condition for _, condition in found.rest)]
     by_input = tuple(tuple(key[i] for key in keys) for i in range(len(parts)))
     return WindowJoin(tuple(parts), by_input, windows, conjoin(residual) if residual else None, life, hint=hint)
+
+
+def _is_multiway(parts: list[Node], windows: tuple[Window, ...], has_common_key: bool, hint: JoinHint | None) -> bool:
+    """Whether the inputs are joined in one step although they have no key in common, or because a hint asks for it."""
+    if hint is not None or len(parts) < 3:
+        return hint is not None and hint.variant is JoinVariant.MJOIN and len(parts) > 2
+    if has_common_key or not all(isinstance(window, Sliding) for window in windows):
+        return False
+    streams = [found.stream for part in parts for found in walk(part) if isinstance(found, Scan)]
+    return not any(stream.punctuations or stream.constraints or stream.generators for stream in streams)
+
+
+def _multiway(
+    scope: Scope, parts: list[Node], windows: tuple[Window, ...], found: _Conditions, life: Lifespan, hint: JoinHint | None
+) -> Node:
+    joined = [0]
+    while len(joined) < len(parts):
+        waiting = [new for new in range(len(parts)) if new not in joined]
+        linked = [new for new in waiting if _links(found.equalities, joined, new)]
+        if not linked:
+            raise _no_key(scope, joined, waiting[0])
+        joined += linked
+    links = dict.fromkeys(Link(e.inputs[0], e.columns[0], e.inputs[1], e.columns[1]) for e in found.equalities)
+    residual = [condition for _, condition in found.rest]
+    keys = tuple(() for _ in parts)
+    return MJoin(tuple(parts), keys, windows, conjoin(residual) if residual else None, life, hint=hint, links=tuple(links))
 
 
 def _join_two_by_two(

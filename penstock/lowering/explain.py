@@ -34,7 +34,9 @@ from typing import Any
 
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
+from penstock.kernel.packing import EVERYWHERE
 from penstock.lowering.filters import filter_settings, settings_text
+from penstock.lowering.multiway import probes_text, spread_of, with_copies
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.operators.filtering.standing import FilterStanding
@@ -46,6 +48,7 @@ from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import describe
 from penstock.plan.nodes.filtering import AdaptiveFilter
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import Node, Reference, WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
@@ -236,7 +239,7 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
             tuple(sorted(users.get(name, frozenset()) - {query.name})),
             tuple(operation(part) for part in node.inputs),
             name,
-            _declared_memory(node, judged),
+            _declared_memory(node, judged, job.shards),
         )
 
     destinations = tuple(
@@ -253,18 +256,21 @@ def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
 
 
 def _order(node: Node) -> list[str]:
-    """Who orders the conditions of an adaptive filter; nothing for other operators."""
+    """Who orders the conditions of an adaptive filter or the probes of a multiway join; nothing for other operators."""
+    if isinstance(node, MJoin):
+        return [probes_text(node), str(spread_of(node))]
     if not isinstance(node, AdaptiveFilter):
         return []
     asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""
     return [settings_text(filter_settings(node.hint)) + asked]
 
 
-def _declared_memory(node: Node, judged: Mapping[int, Judged]) -> tuple[InputEstimate, ...]:
+def _declared_memory(node: Node, judged: Mapping[int, Judged], shards: int) -> tuple[InputEstimate, ...]:
     """What declarations say about the memory of a join; nothing for other operators."""
     if not isinstance(node, WindowJoin):
         return ()
-    return declared_estimates(node, [judged[id(part)].known for part in node.parts], judged[id(node)].holdings)
+    declared = declared_estimates(node, [judged[id(part)].known for part in node.parts], judged[id(node)].holdings)
+    return with_copies(node, declared, shards)
 
 
 def _memory_json(estimate: InputEstimate) -> dict[str, Any]:
@@ -310,6 +316,8 @@ def _many(count: int, what: str) -> str:
 def _keys(keys: tuple[str, ...] | None) -> str:
     if keys is None:
         return "in any shard"
+    if keys == EVERYWHERE:
+        return "copied to every shard"
     return f"by {', '.join(keys)}" if keys else f"in {ONE_SHARD}"
 
 

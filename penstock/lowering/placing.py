@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Port
+from penstock.kernel.packing import EVERYWHERE
+from penstock.lowering.multiway import spread_of
 from penstock.lowering.prefix import Prefix
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node
 
-#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
+#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere. EVERYWHERE: each shard has a copy.
 Keys = tuple[str, ...] | None
 #: All lists of columns whose hash has decided the shard.
 Spread = tuple[tuple[str, ...], ...]
@@ -46,7 +49,7 @@ class Floating:
 
     def follows(self, keys: Keys) -> bool:
         """Whether the rows below can be spread by what these columns are there."""
-        if not keys:
+        if not keys or keys == EVERYWHERE:
             return True
         return (below := keys_before(self.node, keys)) is not None and (isinstance(self.below, Prefix) or self.below.follows(below))
 
@@ -57,7 +60,7 @@ Found = Placed | Prefix | Floating
 
 def keys_before(node: nodes.Select | nodes.Project, keys: tuple[str, ...]) -> tuple[str, ...] | None:
     """What columns of the output are called in the input; None if one of them is computed."""
-    if isinstance(node, nodes.Select):
+    if isinstance(node, nodes.Select) or keys == EVERYWHERE:
         return keys
     items = dict(node.items)
     found = [expr.name for name in keys if isinstance(expr := items[name], Column)]
@@ -82,6 +85,8 @@ def _known_senders(found: Found) -> Spread:
 
 def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
     """How each input must be partitioned; an existing partitioning that suffices is kept."""
+    if isinstance(node, MJoin):
+        return list(spread_of(node).keys)
     if isinstance(node, nodes.WindowJoin):
         # The last rows of an input are the last of all its keys: one place has to count them.
         return [() for _ in inputs] if node.counts_rows else _join_keys(node, inputs)
@@ -141,7 +146,7 @@ def senders_of(node: Node, inputs: list[Found], wanted: list[Keys]) -> Spread:
 def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, ...]]:
     """Keys that are columns of the output, for each input it shows."""
     shown = wanted if node.kind.shows_pairs else wanted[:1]
-    return [keys for keys in shown if keys is not None]
+    return [keys for keys in shown if keys is not None and keys != EVERYWHERE]
 
 
 def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
@@ -159,7 +164,7 @@ def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
 
 
 def shown_keys(wanted: list[Keys]) -> str:
-    known = [keys for keys in wanted if keys is not None]
+    known = [keys for keys in wanted if keys is not None and keys != EVERYWHERE]
     if not known:
         return "any"
     return "one shard" if known[0] == () else ", ".join(known[0])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
-from penstock.kernel.packing import Route
+from penstock.kernel.packing import EVERYWHERE, Route
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.generators import recipe_of_generator
 from penstock.lowering.placing import (
@@ -219,7 +219,8 @@ class _Builder:
         if known is None or (known.level, known.partitionings) != (level, spread_by(keys)):
             source = self._at(found.below, None if keys is None else keys_before(found.node, keys), level)
             known = self._add(found.node, level, (source,), (spread_by(keys), spread_by(keys)), [keys])
-            self._settled.setdefault(key, known)
+            if keys != EVERYWHERE:  # nobody else wants each row several times
+                self._settled.setdefault(key, known)
         self._mark_users(known)
         return known
 
@@ -301,7 +302,7 @@ class _Builder:
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
             name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
-            stream.on_late, stream.on_bad, stream.on_violation, key=keys[0] if keys and len(keys) == 1 else "",
+            stream.on_late, stream.on_bad, stream.on_violation, key=_only_key(keys), is_copied=keys == EVERYWHERE,
         )  # fmt: skip
         return name
 
@@ -309,7 +310,7 @@ class _Builder:
         name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
         if name not in self._level(level).entries:
             self._level(level).entries[name] = EntrySpec(
-                name, found.port[0], found.schema.arrow, partitions=self.shards, key=keys[0] if keys and len(keys) == 1 else ""
+                name, found.port[0], found.schema.arrow, partitions=self.shards, key=_only_key(keys), is_copied=keys == EVERYWHERE
             )
             self._crossings[name] = found.port[0]
             sender = self._level(found.level)
@@ -328,7 +329,12 @@ def _can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> b
     """Whether every shard can tell if its rows keep the constraint: equal values of a unique column must meet in one."""
     if column is None or constraint.kind is not ConstraintKind.UNIQUE:
         return column is not None
-    return keys is not None and set(keys) <= {column}
+    return keys is not None and (keys == EVERYWHERE or set(keys) <= {column})
+
+
+def _only_key(keys: Keys) -> str:
+    """The column whose hash alone chooses the shard, if there is one."""
+    return keys[0] if keys and len(keys) == 1 and keys != EVERYWHERE else ""
 
 
 def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) -> str:
@@ -336,5 +342,7 @@ def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) ->
     parts += [f"{entry.name}{entry.schema}" for entry in level.entries.values()]
     # What Catalyst evaluates decides what the state holds, although no state is its own.
     parts += [f"{source.prefix.items}{source.prefix.conditions}" for source in level.sources]
+    # Whether an input is spread or copied may follow from declared rates, which are no part of the plan.
+    parts += [entry.name for entry in level.entries.values() if entry.is_copied]
     parts += [str(shards), str(sorted(level.outputs))]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]

@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from penstock.kernel.graph import GraphNode
+from penstock.lowering.multiway import with_copies
 from penstock.lowering.stages import Job, Stage
 from penstock.metadata.statistics import Ewma, WatchedInput
 from penstock.model.elements import FOREVER, NEVER
@@ -30,6 +31,7 @@ from penstock.plan.analysis.estimation import (
 )
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import WindowJoin, walk
 from penstock.plan.rewrites.apply import rewritten
 
@@ -51,7 +53,8 @@ def joins_of(job: Job, catalog: Catalog) -> dict[str, WindowJoin]:
 
 def with_statistics(job: Job, catalog: Catalog) -> Job:
     """The same job with every join watched. State and answers are the same: a checkpoint of either fits the other."""
-    inputs = {name: watched_inputs(node) for name, node in joins_of(job, catalog).items()}
+    # A multiway join has no key whose values could be followed, and forgets by windows alone.
+    inputs = {name: watched_inputs(node) for name, node in joins_of(job, catalog).items() if not isinstance(node, MJoin)}
     return replace(job, stages=tuple(_watched(stage, inputs) for stage in job.stages))
 
 
@@ -198,7 +201,8 @@ def _declared(job: Job, catalog: Catalog) -> dict[str, tuple[InputEstimate, ...]
             node = item.node
             if isinstance(node, WindowJoin) and repr(node) in job.placements:
                 inputs = [known[id(part)] for part in node.parts]
-                found[job.placements[repr(node)][1]] = declared_estimates(node, inputs, item.holdings)
+                declared = declared_estimates(node, inputs, item.holdings)
+                found[job.placements[repr(node)][1]] = with_copies(node, declared, job.shards)
     return found
 
 

@@ -10,6 +10,7 @@ from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
 from penstock.lowering.filters import filter_recipe
 from penstock.lowering.join_variants import hinted
+from penstock.lowering.multiway import multiway_recipe
 from penstock.lowering.patterns import pattern_recipe
 from penstock.model.declarations import RowPolicy
 from penstock.model.join_kinds import JoinKind
@@ -25,6 +26,7 @@ from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.filtering import AdaptiveFilter
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 
 Recipe = Callable[[], Operator]
@@ -101,6 +103,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Split: _split,
     nodes.Distinct: _distinct,
     nodes.WindowJoin: _window_join,
+    MJoin: multiway_recipe,
     nodes.GroupBy: _group_by,
     nodes.Hushed: _hushed,
     nodes.Announced: _announced,

@@ -26,6 +26,8 @@ class JoinVariant(StrEnum):
     PJOIN = "PJoin"
     #: Neither: nothing is ever forgotten, rows that do not fit into memory are spilled.
     XJOIN = "XJoin"
+    #: Windows of three or more inputs on any equalities; the order of the probes follows the data.
+    MJOIN = "MJoin"
     #: Probable punctuations of two inputs may purge too: answers may be missing.
     APPROXIMATE = "Approximate"
 

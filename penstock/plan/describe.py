@@ -9,6 +9,7 @@ from penstock.model.event_patterns import EventOrder, LastRun
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.filtering import AdaptiveFilter
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import (
     Announced,
@@ -114,7 +115,7 @@ def _item(name: str, expr: Expr) -> str:
 
 def _join(node: WindowJoin, clock: bool) -> list[str]:
     columns = zip(*node.keys, strict=True)
-    keys = " and ".join(" = ".join(column) for column in columns)
+    keys = " and ".join(map(str, node.links) if isinstance(node, MJoin) else (" = ".join(column) for column in columns))
     windows = " | ".join(window_text(window, clock) for window in node.windows)
     is_inner = node.kind is JoinKind.INNER
     # Of an inner join it may be thought as a filter; otherwise it decides who is a partner.
@@ -122,7 +123,7 @@ def _join(node: WindowJoin, clock: bool) -> list[str]:
     kind = "" if is_inner else f"{node.kind.words} "
     written = node.written_as
     narrowed = [f"written as {written.words} JOIN: a condition above rejects rows without partner"] if written is not None else []
-    return [f"WindowJoin {kind}{keys} [{windows}]", *residual, *narrowed, *_life(node.life)]
+    return [f"{type(node).__name__} {kind}{keys} [{windows}]", *residual, *narrowed, *_life(node.life)]
 
 
 def _group_by(node: GroupBy, clock: bool) -> list[str]:

@@ -16,6 +16,7 @@ from penstock.model.elements import FOREVER
 from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
 from penstock.plan.describe import tree
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import GroupBy, Node, Reference, Scan, WindowJoin, walk
 
 DAY = UNITS["day"]
@@ -122,7 +123,9 @@ def joined(node: Node, rows: dict[str, list[Row]]) -> list[tuple[int, Row]]:
         limits = [window.size if isinstance(window, Sliding) else FOREVER for window in node.windows]
         recent = all(newest - ts <= limit for (ts, _), limit in zip(combination, limits, strict=True))
         row = {name: value for _, part in combination for name, value in part.items()}
-        if len(keys) == 1 and recent and (node.residual is None or holds(node, row)):
+        links = node.links if isinstance(node, MJoin) else ()
+        linked = all(row[link.left_column] == row[link.right_column] for link in links)
+        if len(keys) == 1 and linked and recent and (node.residual is None or holds(node, row)):
             found.append((newest, row))
     return found
 

@@ -69,6 +69,8 @@ class InputEstimate:
         may grow without end.
     count
         Rows of a window that counts them; None: it does not.
+    copies
+        How many shards keep each row.
     """
 
     name: str
@@ -78,6 +80,7 @@ class InputEstimate:
     basis: Basis
     is_possibly_unsafe: bool = False
     count: int | None = None
+    copies: int = 1
 
     @property
     def rows(self) -> float | None:
@@ -86,7 +89,7 @@ class InputEstimate:
             return float(self.count)
         if self.stay is not None and not isfinite(self.stay):
             return inf
-        return None if self.rate is None or self.stay is None else self.rate * self.stay
+        return None if self.rate is None or self.stay is None else self.rate * self.stay * self.copies
 
     @property
     def num_bytes(self) -> float | None:
@@ -100,7 +103,8 @@ class InputEstimate:
         if not isfinite(self.rows):
             return f"memory of {self.name}: unbounded"
         size = bytes_text(self.rows * self.bytes_per_row)
-        return f"memory of {self.name}: about {self.rows:,.0f} rows, {size} ({self.basis}){unsafe}"
+        copies = f", each row in {self.copies} shards" if self.copies > 1 else ""
+        return f"memory of {self.name}: about {self.rows:,.0f} rows, {size} ({self.basis}{copies}){unsafe}"
 
 
 def bytes_text(size: float) -> str:

@@ -9,6 +9,7 @@ from penstock.model.join_variants import JoinVariant
 from penstock.model.windows import Unbounded
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.knowledge import Knowledge
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import WindowJoin
 
 
@@ -33,6 +34,8 @@ def choose(node: WindowJoin, inputs: Sequence[Knowledge]) -> JoinChoice:
     if node.hint is not None:
         missing = "; answers may be missing, as its recall allows" if node.hint.variant is JoinVariant.APPROXIMATE else ""
         return JoinChoice(node.hint.variant, f"the hint {node.hint} asks for it{missing}", True)
+    if isinstance(node, MJoin):
+        return JoinChoice(JoinVariant.MJOIN, f"{len(node.parts)} inputs without a common key ({node.shape}), all with windows")
     windows = [label(part, keys) for part, keys, window in zip(node.parts, node.keys, node.windows, strict=True) if _bounds(window)]
     closing = _closing(node, inputs)
     reasons = [f"windows on {_listed(windows)}" if windows else "no window", f"punctuations: {closing}" if closing else ""]

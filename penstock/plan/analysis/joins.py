@@ -22,6 +22,7 @@ from penstock.plan.analysis.holdings import (
     until_end,
 )
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind, slowest
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import WindowJoin, has_clock_time
 
 
@@ -167,11 +168,15 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
     if ends(node.life):
         return until_end(what)
     stalled = [(names[other], inputs[other].stalled) for other in _others(node, port) if inputs[other].stalled]
-    silent = [
-        f"{names[other]} never closes {', '.join(node.keys[other])}"
-        for other in _others(node, port)
-        if _key_scheme(node, inputs, other) is None
-    ]
+    silent = (
+        ["windows alone make a multiway join forget"]
+        if isinstance(node, MJoin)
+        else [
+            f"{names[other]} never closes {', '.join(node.keys[other])}"
+            for other in _others(node, port)
+            if _key_scheme(node, inputs, other) is None
+        ]
+    )
     window = node.windows[port]
     if isinstance(window, Framed) and keeps_growing(window):
         first = "its windows grow longer without end"
@@ -187,6 +192,8 @@ def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequen
 
     Where rows are answers without partner it speaks for fewer, see `JoinKind.stated_on`.
     """
+    if isinstance(node, MJoin):
+        return replace(_event_time(node, inputs, holdings), schemes=())  # it hears no punctuations and makes none
     schemes: dict[frozenset[str], Scheme] = {}
     for port, (known, holding) in enumerate(zip(inputs, holdings, strict=True)):
         if not holding.is_bounded or holding.by is BoundedBy.END:

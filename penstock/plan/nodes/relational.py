@@ -240,11 +240,13 @@ def _check_hint(node: WindowJoin) -> None:
         text = f"{variant.value} joins two inputs without windows; found {count} inputs, {len(windows)} with a window"
     elif variant in (JoinVariant.WJOIN, JoinVariant.PWJOIN) and count != 2:
         text = f"{variant.value} joins two inputs; found {count}: ask for M{variant.value}"
+    elif variant is JoinVariant.MJOIN and count < 3:
+        text = f"{variant.value} joins three inputs or more; found {count}: leave the hint out"
     elif variant is JoinVariant.APPROXIMATE and count != 2:
         text = f"{variant.value} joins two inputs; found {count}: write the join of the others as a query of its own"
     elif any(isinstance(window, Framed) for window in windows):
         text = f"{variant.value} takes sliding windows; leave ADVANCE or the hint out"
-    elif variant is JoinVariant.APPROXIMATE and node.counts_rows:
+    elif variant in (JoinVariant.APPROXIMATE, JoinVariant.MJOIN) and node.counts_rows:
         text = f"{variant.value} takes windows of time; leave ROWS or the hint out"
     if text:
         raise InvalidPlan(text, node.hint.place)

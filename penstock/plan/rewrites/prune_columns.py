@@ -8,6 +8,7 @@ from penstock.expressions.nodes import Column, Expr, columns_of
 from penstock.expressions.parse import parse
 from penstock.expressions.user_functions import has_functions
 from penstock.model.windows import Framed
+from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
@@ -51,6 +52,8 @@ def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
     if not is_filtered_scan(node):
         return repr(node)
     match reader:
+        case MJoin():
+            return f"{node!r} by {reader.columns_of(port)}"
         case WindowJoin():
             return f"{node!r} by {reader.keys[port]}"
         case GroupBy():
@@ -123,7 +126,8 @@ def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
     residual = reads(node.residual, node.pair_schema) if node.residual is not None else set()
     windows = node.windows[port]
     partitions = windows.partition_by if isinstance(windows, Framed) else ()
-    read = {*needed, *residual, *node.keys[port], *partitions}
+    keys = node.columns_of(port) if isinstance(node, MJoin) else node.keys[port]
+    read = {*needed, *residual, *keys, *partitions}
     return {schema[name].name for name in read if name in schema}
 
 

@@ -36,11 +36,10 @@ Project ts = b.ts
 
 chain
 Project u = a.u, v = b.v, w = c.w
-  WindowJoin b.w = c.w [sliding 5 | sliding 7]
-    . where a.u < b.v + c.z AND c.ts <= a.ts + 5L AND c.ts <= b.ts + 6L
-    WindowJoin a.x = b.y [sliding 5 | sliding 6]
-      Scan a
-      Scan b
+  MJoin a.x = b.y and b.w = c.w [sliding 5 | sliding 6 | sliding 7]
+    . where a.u < b.v + c.z
+    Scan a
+    Scan b
     Scan c
 
 chain_out_of_order
