@@ -94,13 +94,17 @@ class Announcements:
 
     def _add_to_column(self, reduced: Punctuation) -> None:
         (name,), (pattern,) = reduced.names, reduced.patterns
+        column = self._column(name)
+        column.add(pattern)
+        if column.is_complete:
+            self._end()
+
+    def _column(self, name: str) -> AttributeSet:
         if name not in self._columns:
             field = None if self._schema is None else self._schema[name]
             widen = self._widen.get(name)
             self._columns[name] = AttributeSet() if field is None else AttributeSet(field.type, field.nullable, widen)
-        self._columns[name].add(pattern)
-        if self._columns[name].is_complete:
-            self._end()
+        return self._columns[name]
 
     def _compact_when_grown(self) -> None:
         """Drop what single attributes cover by now; only after a doubling, so that it costs little per punctuation."""
@@ -243,15 +247,25 @@ class Announcements:
         self._others = [other for other in self._others if not known.covers(other)]
 
     def to_json(self) -> list[Any]:
-        """State that `from_json` turns back."""
-        return [punctuation.to_json() for punctuation in self.punctuations()]
+        """State that `from_json` turns back: punctuations, and the intervals of an attribute in one piece."""
+        spans = {name: found for name, column in self._columns.items() if (found := column.spans()) is not None}
+        coded: list[Any] = [
+            {"spans": name, "lows": lows.tolist(), "highs": highs.tolist()} for name, (lows, highs) in spans.items() if len(lows)
+        ]
+        rest = Announcements(self._schema, self._widen)
+        rest.has_ended, rest._constants, rest._others = self.has_ended, self._constants, self._others
+        rest._columns = {name: column for name, column in self._columns.items() if name not in spans}
+        return [*coded, *(punctuation.to_json() for punctuation in rest.punctuations())]
 
     @classmethod
     def from_json(cls, coded: list[Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> Announcements:
         """Inverse of `to_json`."""
         known = cls(schema, widen)
         for item in coded:
-            known.add(Punctuation.from_json(item))
+            if "spans" in item:
+                known._column(item["spans"]).add_spans(np.array(item["lows"], np.int64), np.array(item["highs"], np.int64))
+            else:
+                known.add(Punctuation.from_json(item))
         return known
 
 

@@ -106,6 +106,12 @@ class _OrdinalStore:
         ranges = [interval_pattern(int(lows[i]), int(highs[i]), self._kind) for i in wide]
         return ranges if listed.is_empty else [*ranges, listed]
 
+    def spans(self) -> tuple[Int64s, Int64s]:
+        return self._intervals.lows, self._intervals.highs
+
+    def add_spans(self, lows: Int64s, highs: Int64s) -> None:
+        self._intervals.add_ranges(lows, highs)
+
     def meet(self, other: _OrdinalStore) -> _OrdinalStore:
         both = _OrdinalStore(self._kind, self._widen)
         both._intervals = self._intervals.meet(other._intervals)
@@ -317,6 +323,17 @@ class AttributeSet:
         both = AttributeSet(self._kind, self._nullable, self._widen)
         both.store = mine.meet(theirs)
         return both
+
+    def spans(self) -> tuple[Int64s, Int64s] | None:
+        """Everything announced as ordinals, first and last of each interval; None where it is kept in another way."""
+        if not isinstance(self.store, _OrdinalStore) or self._null or self._is_complete:
+            return None
+        return self.store.spans()
+
+    def add_spans(self, lows: Int64s, highs: Int64s) -> None:
+        """Remember what `spans` of a set of the same type gave; all at once, because a checkpoint can hold many."""
+        assert isinstance(self.store, _OrdinalStore)
+        self.store.add_spans(lows, highs)
 
     def prune(self, known: AttributeSet) -> None:
         """Forget what another set holds."""
