@@ -1,0 +1,1 @@
+"""Row patterns of SQL: regular expressions over the ordered rows of a partition."""

@@ -1,0 +1,215 @@
+"""Row patterns over many partitions at once; knows no state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.codes import as_integers, order_codes, owned, validity
+from penstock.errors import TooManyRuns
+from penstock.expressions.evaluate import compile as compile_expression
+from penstock.expressions.row_queries import RowQuery, SkipTo, check_types
+from penstock.expressions.typing import FLOATS
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER
+from penstock.model.schema import Schema
+from penstock.operators.patterns._events import Horizon, hash_matches, sort_by_code
+from penstock.operators.patterns._machine import Values, new_scratch
+from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, Found, Rows, Rules, search
+from penstock.operators.patterns.rows._trail import Machine, new_trail
+from penstock.operators.patterns.rows.conditions import RowConditions, shifted_name
+from penstock.operators.patterns.rows.program import Program
+
+_TEXTS = (pa.string(), pa.binary())
+_SKIPS = {SkipTo.PAST_LAST: PAST_LAST, SkipTo.NEXT: TO_NEXT, SkipTo.FIRST: TO_FIRST, SkipTo.LAST: TO_LAST}
+
+
+@dataclass(frozen=True, slots=True)
+class RowMatches:
+    """Matches over sorted rows.
+
+    Attributes
+    ----------
+    order
+        The stored row at each place of the sorted ones.
+    floors
+        Per match the place where its partition begins.
+    starts, places, labels
+        Places of the rows of match m, and the variables that took them, are `[starts[m], starts[m + 1])`.
+    decided, ids
+        When a match is known, and a number made of its rows.
+    """
+
+    order: Int64s
+    floors: Int64s
+    starts: Int64s
+    places: Int64s
+    labels: Int64s
+    decided: Int64s
+    ids: Int64s
+
+    @property
+    def number(self) -> int:
+        return len(self.decided)
+
+    def take(self, chosen: Int64s) -> RowMatches:
+        lengths = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        inside = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[chosen], lengths)
+        return RowMatches(
+            self.order,
+            self.floors[chosen],
+            starts,
+            self.places[inside],
+            self.labels[inside],
+            self.decided[chosen],
+            self.ids[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Matches, and of each stored row whether it is kept, whether as an earlier row only, and when to look again."""
+
+    matches: RowMatches
+    keep: npt.NDArray[np.bool_]
+    behind: npt.NDArray[np.bool_]
+    due: Int64s
+
+
+class RowEngine:
+    """A row query compiled for rows of a schema.
+
+    Parameters
+    ----------
+    query
+        What is sought.
+    schema
+        Columns of the rows.
+    """
+
+    def __init__(self, query: RowQuery, schema: Schema) -> None:
+        self.query, self.schema = query, schema
+        check_types(query, schema)
+        self.conditions = conditions = RowConditions(query, schema)
+        self._scope = conditions.scope
+        self._direct = [None if expr is None else compile_expression(expr, self._scope) for expr in conditions.direct]
+        self._derived = [compile_expression(expr, self._scope) for expr in conditions.derived]
+        self._table = Program(query.pattern).table
+        self._program = np.array(conditions.program, np.int64)
+        self._registers = np.array(conditions.registers, np.int64)
+        slots = [(slot.variable, slot.column, slot.is_float) for slot in conditions.slots]
+        self._slots = np.array(slots, np.int64).reshape(-1, 3)
+        self._programs, self._scratch = conditions.programs, new_scratch()
+        self._rules = self._rules_of(query)
+
+    def _rules_of(self, query: RowQuery) -> Rules:
+        variable = query.variables.index(query.after.variable) if query.after.variable else -1
+        has_window = query.within is not None
+        remembers = all(number < 0 for number in self.conditions.program)
+        return Rules(has_window, query.within or 0, _SKIPS[query.after.to], variable, remembers, query.most_steps)
+
+    def search(self, stored: Batch, codes: Int64s, number: int, behind: npt.NDArray[np.bool_], horizon: Horizon) -> Outcome:
+        """Search partitions for what is decided from `horizon.old` on and before `horizon.new`.
+
+        Parameters
+        ----------
+        stored
+            Rows of some partitions, those of each in order.
+        codes, number
+            The partition of each row, and one more than the greatest.
+        behind
+            Rows that only serve as earlier rows of others.
+        """
+        order = sort_by_code(owned(codes), number)
+        bounds = _bounds(codes[order])
+        wide = self._wide(stored, order, bounds)
+        rows = Rows(owned(stored.ts[order]), self._bits(wide), bounds, _firsts(bounds, behind[order]))
+        values = _values([derived(wide) for derived in self._derived], len(order))
+        machine = Machine(self._table, self._program, self._registers, self._slots, self._programs, values, self._scratch)
+        longest = int(np.diff(rows.bounds).max(initial=0))
+        trail = new_trail(machine, len(order), longest, self._rules.remembers)
+        found, resume, crowded = search(rows, machine, self._rules, trail, horizon.new)
+        if crowded >= 0:
+            self._refuse(stored, order[rows.bounds[crowded]])
+        keep, is_behind, due = self._kept(rows, resume, order)
+        return Outcome(self._matches(found, rows, order, stored, horizon), keep, is_behind, due)
+
+    def _bits(self, wide: pa.RecordBatch) -> Int64s:
+        bits = np.zeros(wide.num_rows, np.int64)
+        for number, condition in enumerate(self._direct):
+            met = np.ones(wide.num_rows, np.bool_) if condition is None else condition.mask(wide)
+            bits |= met.astype(np.int64) << number
+        return bits
+
+    def _wide(self, stored: Batch, order: Int64s, bounds: Int64s) -> pa.RecordBatch:
+        """Sorted rows with columns of earlier ones beside their own."""
+        own = stored.rows.take(pa.array(order))
+        columns = [own.column(item.name) for item in self.schema]
+        floors = np.repeat(bounds[:-1], np.diff(bounds))
+        for name, back in self.conditions.shifts:
+            earlier = np.arange(len(order)) - back
+            columns.append(own.column(name).take(pa.array(earlier, mask=earlier < floors)))
+        names = [*self.schema.names, *(shifted_name(*shift) for shift in self.conditions.shifts)]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def _refuse(self, stored: Batch, row: int) -> None:
+        key = ", ".join(f"{name} = {stored.column(name)[int(row)].as_py()!r}" for name in self.query.key)
+        raise TooManyRuns(
+            f"more than {self.query.most_steps} rows were tried from one start for {key or 'the stream'}; "
+            "use a smaller WITHIN, stricter conditions, or a pattern with fewer ways to take the same rows"
+        )
+
+    def _kept(self, rows: Rows, resume: Int64s, order: Int64s) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Int64s]:
+        lengths = np.diff(rows.bounds)
+        places, start = np.arange(len(order)), np.repeat(resume, lengths)
+        due = np.full(len(resume), FOREVER, np.int64)
+        if self._rules.has_window:
+            waits = resume < rows.bounds[1:]
+            due[waits] = rows.ts[resume[waits]] + self._rules.within
+        keep, behind, when = np.empty(len(order), np.bool_), np.empty(len(order), np.bool_), np.empty(len(order), np.int64)
+        keep[order], behind[order], when[order] = places >= start - self.query.lookback, places < start, np.repeat(due, lengths)
+        return keep, behind, when
+
+    def _matches(self, found: Found, rows: Rows, order: Int64s, stored: Batch, horizon: Horizon) -> RowMatches:
+        starts = np.concatenate([[0], np.cumsum(found.length)]).astype(np.int64)
+        places = np.arange(starts[-1]) + np.repeat(found.first - starts[:-1], found.length)
+        ids = hash_matches(starts, owned(found.labels), owned(stored.pos[order[places]]))
+        # What the end of the stream decides is known then, not before the last promise.
+        decided = np.maximum(found.decided, horizon.old)
+        return RowMatches(order, rows.bounds[found.partition], starts, places, found.labels, decided, ids)
+
+
+def _bounds(codes: Int64s) -> Int64s:
+    """Where runs of equal codes begin, and the end."""
+    if not len(codes):
+        return np.zeros(1, np.int64)
+    return np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1], [True]]))
+
+
+def _firsts(bounds: Int64s, behind: npt.NDArray[np.bool_]) -> Int64s:
+    """The first row of each partition that may start a match."""
+    ahead = np.concatenate([[0], np.cumsum(behind)])
+    firsts: Int64s = bounds[:-1] + ahead[bounds[1:]] - ahead[bounds[:-1]]
+    return firsts
+
+
+def _values(columns: list[pa.Array], rows: int) -> Values:
+    """What conditions read, as integers and floats of the same bits, with a row behind the last where all is NULL."""
+    ints, nulls = np.zeros((len(columns), rows + 1), np.int64), np.zeros(rows + 1, np.int64)
+    nulls[rows] = -1
+    texts = [number for number, column in enumerate(columns) if column.type in _TEXTS]
+    if texts:
+        numbered = order_codes(pa.concat_arrays([columns[number] for number in texts]))[0]
+    for number, column in enumerate(columns):
+        if number in texts:
+            start = texts.index(number) * rows
+            ints[number, :rows] = numbered[start : start + rows]
+        else:
+            ints[number, :rows] = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
+        if column.null_count:
+            nulls[:rows] |= (~validity(column)).astype(np.int64) << number
+    return Values(ints, ints.view(np.float64), nulls)
