@@ -5,12 +5,14 @@ Only the differences to sqlglot's Spark dialect stand here and in `clauses`.
 
 from __future__ import annotations
 
+from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SyntaxMistake
-from penstock.language.clauses import ClauseParser, Located
+from penstock.language.clauses import Located
+from penstock.language.event_clauses import EventParser
 from penstock.language.syntax import (
     ColumnText,
     Format,
@@ -33,7 +35,7 @@ UNNAMED = "query"
 _POLICY_SUBJECTS = ("LATE ROWS", "BAD ROWS", "VIOLATION")
 
 
-class PenstockParser(ClauseParser):
+class PenstockParser(EventParser):
     """The statements of the language; `statements` and `query` are its doors."""
 
     def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
@@ -50,7 +52,7 @@ class PenstockParser(ClauseParser):
         return found
 
     def _parse_declaration(self) -> Statement:
-        if self._curr.token_type in _SELECTS:
+        if self._curr.token_type in _SELECTS or self._is("EVENT"):
             return self._parse_query_body(Word(UNNAMED, self._place()), is_bare=True)
         if not self._match(TokenType.CREATE):
             raise self._mistake(
@@ -223,16 +225,21 @@ class PenstockParser(ClauseParser):
     ) -> QueryStatement:
         if self._match(TokenType.WITH, advance=False):
             raise self._mistake("WITH is not available; give the inner select a name with CREATE CQ")
-        if not self._curr or self._curr.token_type not in _SELECTS:
-            raise self._mistake(expected(self._curr.text if self._curr else "", ["SELECT"], "here"))
-        select = self._parse_whole_select()
+        event = None
+        if self._is("EVENT"):
+            event = self._parse_event()
+            select: exp.Expr = event.tables
+        elif not self._curr or self._curr.token_type not in _SELECTS:
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["SELECT", "EVENT"], "here"))
+        else:
+            select = self._parse_whole_select()
         outputs: list[Format] = []
         if self._match_text_seq("OUTPUT", "TO"):
             outputs.append(self._parse_format())
             while self._match(TokenType.COMMA):
                 outputs.append(self._parse_format())
         text = Text(self.sql, self.source)
-        return QueryStatement(text, name, select, begin, end, emit_partial, tuple(outputs), is_bare)
+        return QueryStatement(text, name, select, begin, end, emit_partial, tuple(outputs), is_bare, event)
 
     def _parse_time(self, clause: str) -> Word:
         self._match_text_seq("TIMESTAMP")

@@ -14,6 +14,8 @@ from sqlglot import exp
 from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
+from penstock.language.event_clauses import EventText
+from penstock.language.events import EventContext, build_event
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
@@ -93,9 +95,19 @@ def build(
     context = Context(statement.text, find, clock, life, statement.emit_partial, warnings, functions)
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
-    plan = build_select(statement.select, context).node
+    plan = build_select(statement.select, context).node if statement.event is None else _event(statement, statement.event, context)
     destinations = tuple(Destination(output.name.text.lower(), output.options) for output in statement.outputs)
     return ContinuousQuery(statement.name.text, plan, life, destinations)
+
+
+def _event(statement: QueryStatement, event: EventText, context: Context) -> Node:
+    if statement.begin or statement.end or statement.emit_partial:
+        place = (statement.begin or statement.end or statement.name).place
+        raise SyntaxMistake("BEGIN, END and EMIT PARTIAL are for windows; a pattern has WITHIN", place)
+    return build_event(
+        event,
+        EventContext(context.text, context.clock, lambda source: _input(source, False, context), context.warn, context.functions),
+    )
 
 
 def _clock_of(statement: QueryStatement, find: Find) -> bool:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from penstock.errors import Place
+
+if TYPE_CHECKING:
+    from penstock.language.event_clauses import EventText
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,8 @@ class QueryStatement:
     outputs: tuple[Format, ...] = ()
     #: A select without CREATE CQ.
     is_bare: bool = False
+    #: A pattern instead of a select, which then only lists its sources.
+    event: EventText | None = None
 
 
 def window_of(source: exp.Expr) -> WindowClause | None:

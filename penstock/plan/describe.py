@@ -143,7 +143,8 @@ def _pattern_match(node: PatternMatch, clock: bool) -> list[str]:
     rules = [str(query.strategy), f"order {query.order}"] if query.order is not EventOrder.TIMESTAMP else [str(query.strategy)]
     rules += [] if query.reuse else ["no event twice in a match"]
     rules += [] if query.last_run is LastRun.EVERY else ["the longest run at the end"]
-    conditions = [f"where {condition}" for condition in query.conditions]
+    # References are names with brackets; the marks around such a name say nothing here.
+    conditions = [f"where {condition}".replace("`", "") for condition in query.conditions]
     return [
         f"PatternMatch {query.pattern}{key} [{', '.join((*within, *ttl, *ends))}]",
         ", ".join(rules),
@@ -154,7 +155,9 @@ def _pattern_match(node: PatternMatch, clock: bool) -> list[str]:
 
 def _shown(output: MatchOutput) -> list[str]:
     rows = ["a row for each event of a match"] if output.rows is RowsPerMatch.ALL else []
-    measures = [f"shows {', '.join(_item(name, expr) for name, expr in output.measures)}"] if output.measures else []
+    measures = (
+        [f"shows {', '.join(_item(name, expr) for name, expr in output.measures)}".replace("`", "")] if output.measures else []
+    )
     return [*rows, *measures]
 
 

@@ -38,6 +38,8 @@ CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarr
 CREATE CQ filtered AS SELECT k FROM a WHERE wide(s) > 0 AND s RLIKE 'a' AND wide(s) < 2;
 CREATE CQ filtered_by_shards AS SELECT /*+ ORDER(mode = 'shard', probability = 1.0, min_fill = 1, chunk_rows = 2) */ k
   FROM a WHERE wide(s) > 0 AND s RLIKE 'b' AND wide(s) < 2;
+CREATE CQ matched AS EVENT SEQ(ab p, a+ q[], !(b r)) FROM a TYPE s WHERE [k] AND q[i].v > p.v WITHIN 6;
+CREATE CQ matched_across AS EVENT SEQ(a p, b q) WHERE [k] AND skip-till-next-match AND p.v < q.v WITHIN 9 RETURN p.s, q.v;
 CREATE CQ announced AS SELECT punctuation, known_at FROM PUNCTUATIONS OF grouped_for_ever;
 """
 

@@ -1,0 +1,295 @@
+"""`EVENT SEQ(…) WHERE … WITHIN …` to plans.
+
+Every type of the pattern is a stream or query of that name; their rows are merged into one stream of events. Behind FROM
+stands one stream instead, with a column that says the type of each row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.errors import InvalidEventPattern, Place, SyntaxMistake, TypeMistake, UnknownColumn, UserError, suggestion
+from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.event_references import FUNCTIONS, reference
+from penstock.expressions.match_output import BRANCH, MATCH_END, MATCH_ID, MATCH_START, MatchOutput, RowsPerMatch
+from penstock.expressions.match_schema import columns_read
+from penstock.expressions.nodes import Column, Expr, Literal, transform
+from penstock.expressions.parse import from_sqlglot
+from penstock.expressions.user_functions import UserFunction
+from penstock.language.event_clauses import EventText
+from penstock.language.resolve import Input, named
+from penstock.language.syntax import Amount, Text, Word
+from penstock.language.windows import length
+from penstock.model.event_patterns import Absent, Atom, EventOrder, EventPattern, LastRun, Seq, Strategy, leaves_of, normalised
+from penstock.model.schema import Field, Schema
+from penstock.plan.nodes.patterns import Merged, PatternMatch
+from penstock.plan.nodes.relational import Node, Project, Reference, Scan
+
+_OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH)
+_OPTIONS = ("order", "reuse", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position")
+
+
+@dataclass(frozen=True)
+class EventContext:
+    """What an event query needs to know beyond its own words; `input_of` finds a source, `warn` tells its author something."""
+
+    text: Text
+    clock: bool
+    input_of: Callable[[exp.Expr], Input]
+    warn: Callable[[str], None]
+    functions: Mapping[str, UserFunction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The events as one stream, and what attributes each type has; no types where one stream has them all."""
+
+    schema: Schema
+    type_column: str
+    types: Mapping[str, Input] = field(default_factory=dict)
+    node: Node | None = None
+
+
+def build_event(event: EventText, context: EventContext) -> PatternMatch:
+    """The plan of an event query."""
+    try:
+        return _Builder(event, context).build()
+    except UserError as error:
+        if error.place is None or not error.place.line:
+            error.at(replace(event.place, source=context.text.source))
+        raise
+
+
+class _Builder:
+    def __init__(self, event: EventText, context: EventContext) -> None:
+        self.event, self.context = event, context
+        self.options = self._options()
+        terminal = [part.strip() for part in self.options.get("terminal", "").split(",") if part.strip()]
+        self.events = self._one_stream() if event.source is not None else self._streams(terminal)
+        self.terminal = tuple(self._type(name) for name in terminal)
+        self.pattern = normalised(self._spelled(event.pattern))
+        self.leaves = {leaf.variable.lower(): leaf for leaf in leaves_of(self.pattern)}
+
+    def build(self) -> PatternMatch:
+        query, output = self._query(), self._output()
+        if query.within == 0 and isinstance(query.pattern, Seq):
+            self.context.warn("WITHIN 0 leaves simultaneous events only, and those are in no order: SEQ never matches")
+        if self.events.node is not None:
+            return PatternMatch(self.events.node, query, output)
+        return PatternMatch(self._merged(query, output), query, output)
+
+    # -- sources ----------------------------------------------------------------------------------------------------------
+
+    def _one_stream(self) -> _Events:
+        assert self.event.source is not None
+        source = self.context.input_of(self.event.source)
+        word = self.event.type_column
+        name = word.text if word else "type"
+        if name not in source.bare:
+            place = word.place if word else source.place
+            if word is None:
+                text = f"{source.bare.owner} has no column 'type'; say which column has the types: FROM … TYPE column"
+                raise SyntaxMistake(text, place)
+            raise UnknownColumn(source.bare.owner, name, source.bare.names, place)
+        return _Events(source.node.schema, source.node.schema[name].name, {}, source.node)
+
+    def _streams(self, terminal: Iterable[str]) -> _Events:
+        tables = [table for leaf in self.event.leaves for table in leaf.types]
+        types: dict[str, Input] = {}
+        for table in (*tables, *(exp.to_table(name, quoted=True) for name in terminal)):
+            if table.name.lower() not in types:
+                types[table.name.lower()] = self.context.input_of(table)
+        fields: dict[str, Field] = {}
+        for source in types.values():
+            for item in source.bare:
+                fields.setdefault(item.name.lower(), Field(item.name, item.type))
+        kind = "event_type" if "event_type" not in fields else "_event_type"
+        schema = Schema((Field(kind, pa.string()), *fields.values()), "the stream of events")
+        return _Events(schema, kind, types)
+
+    def _type(self, name: str) -> str:
+        """A type as it is declared; behind FROM types are texts, taken as written."""
+        source = self.events.types.get(name.lower())
+        return name if source is None else _declared(source)
+
+    def _spelled(self, pattern: EventPattern) -> EventPattern:
+        if isinstance(pattern, Atom | Absent):
+            return replace(pattern, types=tuple(map(self._type, pattern.types)))
+        return replace(pattern, parts=tuple(map(self._spelled, pattern.parts)))
+
+    def _merged(self, query: EventQuery, output: MatchOutput) -> Node:
+        """The streams with the columns somebody reads; what a type does not have is NULL."""
+        wanted = self.events.schema.select(columns_read(query, output, self.events.schema))
+        parts = [self._part(source, wanted) for source in self.events.types.values()]
+        return parts[0] if len(parts) == 1 else Merged(tuple(parts), tuple(wanted[name].name for name in query.key))
+
+    def _part(self, source: Input, wanted: Schema) -> Node:
+        items: list[tuple[str, Expr]] = []
+        for item in wanted:
+            if item.name == self.events.type_column:
+                items.append((item.name, Literal(_declared(source), pa.string())))
+            elif item.name not in source.bare:
+                items.append((item.name, Literal(None, item.type)))
+            else:
+                self._check_same(source, item)
+                items.append((item.name, Column(source.plan_name(item.name))))
+        return Project(source.node, tuple(items))
+
+    def _check_same(self, source: Input, item: Field) -> None:
+        found = source.bare[item.name].type
+        if found != item.type:
+            first = next(other.alias for other in self.events.types.values() if item.name in other.bare)
+            text = f"'{item.name}' is {item.type} in {first} and {found} in {source.alias}; give one of them another name or type"
+            raise TypeMistake(text, source.place)
+
+    # -- query ------------------------------------------------------------------------------------------------------------
+
+    def _query(self) -> EventQuery:
+        event, options = self.event, self.options
+        key = dict.fromkeys(self._column(word) for word in event.key)
+        within = None if event.within is None else self._length(event.within)
+        strategy, place = event.strategy or (Strategy.ANY, event.place)
+        try:
+            return EventQuery(
+                self.pattern, tuple(key), tuple(self._conditions()), within, strategy,
+                EventOrder(options.get("order", "timestamp")), options.get("reuse", "true") == "true",
+                LastRun(options.get("kleene_last", "every")), self.events.type_column, options.get("position", ""),
+                self._ttl(), self.terminal, int(options.get("max_runs_per_key", EventQuery.most_runs)),
+            )  # fmt: skip
+        except InvalidEventPattern as error:
+            is_located = error.place is not None and error.place.line
+            raise error if is_located else error.at(place) from None
+
+    def _length(self, amount: Amount) -> int:
+        return length(amount, self.context.clock)
+
+    def _column(self, word: Word) -> str:
+        """A column all events have: they agree on it."""
+        if word.text not in self.events.schema:
+            raise UnknownColumn(self.events.schema.owner, word.text, self.events.schema.names, word.place)
+        for leaf in self.leaves.values():
+            for kind in leaf.types:
+                self._check_attribute(kind, word.text, word.place)
+        return self.events.schema[word.text].name
+
+    def _check_attribute(self, kind: str, name: str, place: Place | None) -> None:
+        source = self.events.types.get(kind.lower())
+        if source is not None and name not in source.bare:
+            raise UnknownColumn(source.bare.owner, name, source.bare.names, place)
+
+    def _conditions(self) -> Iterable[Expr]:
+        for leaf, written in zip(leaves_of(self.pattern), self.event.leaves, strict=True):
+            if written.condition is not None:
+                yield self._checked(self._read(_qualified(written.condition, leaf.variable)))
+        for condition in self.event.conditions:
+            yield self._checked(self._read(condition))
+
+    def _read(self, tree: exp.Expr) -> Expr:
+        for call in tree.find_all(exp.AggFunc):
+            name = call.sql_name().lower()
+            text = f"{name} takes an attribute of a variable: {name}(a.price), or {name}(a[..i-1].price) of earlier events"
+            raise SyntaxMistake(text, self.context.text.place_of(call))
+        return from_sqlglot(tree, self.context.text.source, self.context.text.sql, self.context.functions)
+
+    def _checked(self, expr: Expr) -> Expr:
+        """The expression, after a look whether each attribute is one of its event's type."""
+
+        def check(column: Column) -> Column:
+            if column.name.lower() in (*_OWN, *(word.text.lower() for word in self.event.key)):
+                return column
+            ref = reference(column.name, column.place)
+            leaf = self.leaves.get(ref.variable.lower())
+            if leaf is None:
+                names = [each.variable for each in self.leaves.values()]
+                raise InvalidEventPattern(
+                    f"the pattern has no variable '{ref.variable}'; {suggestion(ref.variable, names)}", column.place
+                )
+            if ref.attribute and not any(self._has(kind, ref.attribute) for kind in leaf.types):
+                self._check_attribute(leaf.types[0], ref.attribute, column.place)
+            return column
+
+        return transform(expr, check)
+
+    def _has(self, kind: str, attribute: str) -> bool:
+        source = self.events.types.get(kind.lower())
+        return attribute in (self.events.schema if source is None else source.bare)
+
+    # -- output -----------------------------------------------------------------------------------------------------------
+
+    def _output(self) -> MatchOutput:
+        rows = RowsPerMatch.ALL if self.event.returns_events else RowsPerMatch.ONE
+        if self.event.returned is None:
+            return MatchOutput(rows, (), self._shown())
+        measures = tuple(self._measure(tree) for tree in self.event.returned)
+        return MatchOutput(rows, measures, self._shown() if self.event.returns_events else ())
+
+    def _shown(self) -> tuple[str, ...]:
+        """Columns of the events; of merged streams what tells the type only where a variable does not."""
+        is_known = all(len(leaf.types) == 1 for leaf in self.leaves.values())
+        hidden = self.events.type_column if self.events.types and is_known else ""
+        return tuple(name for name in self.events.schema.names if name != hidden)
+
+    def _measure(self, tree: exp.Expr) -> tuple[str, Expr]:
+        inner = tree.this if isinstance(tree, exp.Alias) else tree
+        expr = transform(self._checked(self._read(inner)), self._measured)
+        if isinstance(tree, exp.Alias):
+            return tree.alias, expr
+        if isinstance(expr, Column):
+            return re.sub(r"\W+", "_", expr.name).strip("_"), expr
+        raise SyntaxMistake(f"the measure '{expr}' has no name; write {expr} AS name", expr.place)
+
+    def _measured(self, column: Column) -> Column:
+        """Key columns and times of the match as they are spelled."""
+        known = {name.lower(): name for name in (*_OWN, *(self.events.schema[word.text].name for word in self.event.key))}
+        return replace(column, name=known.get(column.name.lower(), column.name))
+
+    # -- options ----------------------------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, str]:
+        place = self.event.options_place
+        options = {name.lower(): value for name, value in self.event.options.items()}
+        for name in options:
+            if name not in _OPTIONS:
+                raise SyntaxMistake(f"EVENT has no option '{name}'; {suggestion(name, _OPTIONS)}", place)
+        legal: dict[str, list[str]] = {"order": list(EventOrder), "kleene_last": list(LastRun), "reuse": ["true", "false"]}
+        for name, values in legal.items():
+            options[name] = options.get(name, values[0]).lower()
+            if options[name] not in values:
+                raise SyntaxMistake(f"option '{name}' is '{options[name]}'; {suggestion(options[name], values)}", place)
+        if not options.get("max_runs_per_key", "1").isdigit():
+            raise SyntaxMistake(f"option 'max_runs_per_key' is '{options['max_runs_per_key']}'; write a number", place)
+        return options
+
+    def _ttl(self) -> int | None:
+        """`trace_ttl '1 hour'`, or a number where time has no units."""
+        written, place = self.options.get("trace_ttl"), self.event.options_place
+        if written is None or place is None:
+            return None
+        words = [Word(word, place) for word in written.split()]
+        if not words or len(words) > 2:
+            raise SyntaxMistake(f"option 'trace_ttl' is '{written}'; write for example '1 hour'", place)
+        return self._length(Amount(((words[0], words[1] if len(words) > 1 else None),)))
+
+
+def _declared(source: Input) -> str:
+    """The name of a stream or query as it was declared."""
+    node = source.node
+    return node.stream.name if isinstance(node, Scan) else node.query if isinstance(node, Reference) else source.alias
+
+
+def _qualified(condition: exp.Expr, variable: str) -> exp.Expr:
+    """The condition in brackets behind an event: bare names are its attributes."""
+    tree = condition.copy()
+    for column in list(tree.find_all(exp.Column)):
+        if column.table or "." in column.name or any(column.name.lower().startswith(f"{name}(") for name in FUNCTIONS):
+            continue
+        bound = named(f"{variable}.{column.name}", column)
+        if column is tree:
+            return bound
+        column.replace(bound)
+    return tree
