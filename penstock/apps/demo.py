@@ -13,6 +13,7 @@ from rich.console import Console
 
 from penstock.apps.reading import read_text
 from penstock.apps.table import example_named
+from penstock.apps.telling import Telling
 from penstock.runners.spark.app import App
 from penstock.runners.spark.attended import Outcome, Wishes, attend
 from penstock.runners.spark.contrast import Contrast, Meter, Metered
@@ -63,6 +64,7 @@ def run_demo(name: str, seconds: float, as_json: bool = False, is_plain: bool = 
     title = f"penstock demo {example.name}"
     display: Display = Silence() if as_json else make_display(console, title, is_plain, meter.remark if meter else None)
     display.say(f"{example.name}: {example.summary}")
+    display = Telling(display, *example.sentences) if example.sentences else display
     demo = Demo(example.name, seconds, Path(tempfile.mkdtemp(prefix="penstock-demo-")))
     outcome = demo.run(Metered(display, meter) if meter else display)
     contrast = meter.most if meter else None

@@ -20,6 +20,10 @@ class Example:
     twins
         Two of its queries that join the same rows, one helped by punctuations and one by its window only; the demo shows
         their state side by side.
+    sentences
+        Query and column whose answers the demo says one by one, instead of a few answers of every query.
+    package
+        Its folder, if that is not called as the example.
 
     Examples
     --------
@@ -30,10 +34,12 @@ class Example:
     name: str
     summary: str
     twins: tuple[str, str] | None = None
+    sentences: tuple[str, str] | None = None
+    package: str = ""
 
     @property
     def folder(self) -> Path:
-        return _FOLDER / self.name
+        return _FOLDER / (self.package or self.name)
 
     @property
     def file(self) -> Path:
@@ -50,6 +56,12 @@ EXAMPLES: Mapping[str, Example] = {
         ),
         Example("nexmark", "six queries of the Nexmark suite: joins that are unbounded elsewhere keep open auctions only"),
         Example("network", "packets at four routers: dear conditions change places when the traffic changes"),
+        Example(
+            "orders",
+            "orders on their way through a company: alerts on those that leave the process",
+            sentences=("alerts", "alert"),
+            package="order_fulfilment",
+        ),
     )
 }
 

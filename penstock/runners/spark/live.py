@@ -120,8 +120,8 @@ class LiveTable:
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
         used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks)
         per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
-        if per_query >= 1:
-            tables.append(_samples(samples(min(per_query, _MOST_SAMPLES))))
+        if per_query >= 1 and (answers := samples(min(per_query, _MOST_SAMPLES))):
+            tables.append(_samples(answers))
         return Group(title, Text(headline(self._last)), *remarks, *tables)
 
 

@@ -1,0 +1,53 @@
+"""A display that says the answers of one query as sentences, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.runners.spark.journal import Moment
+from penstock.runners.spark.live import Display, Samples
+
+#: Answers of one look at most; more than a person reads.
+_MOST = 500
+
+
+class Telling:
+    """Passes a run on to a display and says what is new; the rows of other queries are not shown.
+
+    Parameters
+    ----------
+    query, column
+        Whose answers are said, and which of their columns is the sentence.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from penstock.runners.spark.live import PlainLines
+    >>> display = Telling(PlainLines(Console()), "alerts", "alert")
+    >>> answers = {"alerts": [{"alert": "Order 7 was paid twice"}], "others": [{"alert": "unheard"}]}
+    >>> for _ in range(2):
+    ...     display.show([], 1.0, lambda most: answers)
+    Order 7 was paid twice
+    """
+
+    def __init__(self, display: Display, query: str, column: str) -> None:
+        self.display, self.query, self.column = display, query, column
+        self.said: set[str] = set()
+
+    def say(self, text: str) -> None:
+        self.display.say(text)
+
+    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        for row in samples(_MOST).get(self.query, ()):
+            sentence = str(row[self.column])
+            if sentence not in self.said:
+                self.said.add(sentence)
+                self.display.say(sentence)
+        self.display.show(news, seconds, _nothing)
+
+    def close(self) -> None:
+        self.display.close()
+
+
+def _nothing(most: int) -> dict[str, Sequence[dict[str, object]]]:
+    return {}

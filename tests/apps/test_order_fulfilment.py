@@ -1,0 +1,128 @@
+"""The order application over ninety virtual seconds, against an obvious reading of the same events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.apps.table import EXAMPLES
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
+from penstock.plan.analysis.safety import check
+from penstock.runners.local.runner import LocalRunner
+from penstock.workloads.contracts import Options
+from penstock.workloads.orders import Orders
+from penstock.workloads.orders_stories import DEVIATIONS, ORDERS_PER_CYCLE
+from penstock.workloads.playback import Playback
+
+RATE, SECONDS = 200, 90
+Row = dict[str, Any]
+
+
+@dataclass
+class Played:
+    runner: LocalRunner
+    #: Events of each order, by time, without what customers look at.
+    orders: dict[int, list[Row]]
+    deviating: set[int]
+
+    def alerts(self) -> list[tuple[int, datetime, str]]:
+        return sorted(tuple(row.values()) for row in self.runner.collected.rows("alerts"))
+
+
+@pytest.fixture(scope="module")
+def played() -> Played:
+    text = EXAMPLES["orders"].file.read_text().replace("rate '100'", f"rate '{RATE}'")
+    catalog = parse_application(text, "orders")
+    runner = LocalRunner(build_job(catalog, 2))
+    events = catalog.streams["event"]
+    feed = Playback.from_text(dict(events.source.options))
+    rows: list[Row] = []
+    for second in range(0, SECONDS, 3):
+        ranges = feed.ranges(second * RATE, (second + 3) * RATE)
+        batches = [batch for part in ranges for batch in feed.batches(part, events.schema.arrow)]
+        rows += [row for batch in batches for row in batch.to_pylist()]
+        runner.run({"event": batches})
+    runner.end()
+    orders: dict[int, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["ts"]):
+        if row["kind"] != "ViewStatus":
+            orders[row["order_id"]].append(row)
+    assert isinstance(feed.workload, Orders)
+    stories = feed.workload.stories(np.array(list(orders)) // ORDERS_PER_CYCLE, Options(rate=RATE))
+    return Played(runner, orders, {order for order, story in zip(orders, stories, strict=True) if story in DEVIATIONS})
+
+
+def clock(moment: datetime) -> str:
+    return moment.strftime("%H:%M:%S")
+
+
+def expected_alerts(order: int, events: list[Row]) -> list[tuple[int, datetime, str]]:
+    """What a person who reads the events of one order would say."""
+    found = []
+    when: dict[str, list[datetime]] = defaultdict(list)
+    for event in events:
+        when[event["kind"]].append(event["ts"])
+
+    def say(at: datetime, text: str) -> None:
+        found.append((order, at, f"Order {order} {text}"))
+
+    for packed in when["PackOrder"]:
+        for confirmed in when["ConfirmOrder"]:
+            if confirmed < packed and not any(confirmed < paid < packed for paid in when["ReceivePayment"]):
+                say(packed, f"was packed at {clock(packed)}, but nobody had paid since it was confirmed at {clock(confirmed)}; "
+                            "expected ReceivePayment before PackOrder")  # fmt: skip
+        for cancelled in when["CancelOrder"]:
+            if cancelled < packed:
+                say(packed, f"was packed at {clock(packed)} although it had been cancelled at {clock(cancelled)}; "
+                            "expected nothing after CancelOrder")  # fmt: skip
+    for one, two in pairwise(when["ReceivePayment"]):
+        say(two, f"was paid at {clock(one)} and again at {clock(two)}; expected one ReceivePayment")
+    for here in when["UseLocalStock"]:
+        for there in when["UseRemoteStock"]:
+            say(max(here, there), f"took goods from both warehouses, here at {clock(here)} and there at {clock(there)}; "
+                                  "expected either UseLocalStock or UseRemoteStock")  # fmt: skip
+    for finished in when["FinishOrder"]:
+        for notified in when["NotifyCustomer"]:
+            if not any(notified < audit < finished for audit in when["AuditOrder"]):
+                say(finished, f"was finished at {clock(finished)} without an audit since its customer was notified at "
+                              f"{clock(notified)}; expected AuditOrder before FinishOrder")  # fmt: skip
+    invoices = [event for event in events if event["kind"] == "GenerateInvoice" and event["price"] > 200]
+    for invoice in invoices:
+        for taken in when["UseRemoteStock"]:
+            for cancelled in when["CancelOrder"]:
+                if taken < invoice["ts"] and max(invoice["ts"], *when["SendQuote"]) < cancelled:
+                    say(cancelled, f"was cancelled at {clock(cancelled)} after goods for {invoice['price']:.0f} had been taken "
+                                   f"from the remote warehouse at {clock(taken)}; expected FinishOrder")  # fmt: skip
+    return found
+
+
+def test_alerts_are_those_a_reader_of_the_events_would_raise(played: Played) -> None:
+    expected = [alert for order, events in played.orders.items() for alert in expected_alerts(order, events)]
+    assert played.alerts() == sorted(expected)
+    assert len(expected) > 20
+    # Every kind of alert.
+    assert len({text.rpartition("; ")[2] for _, _, text in expected}) == 6
+
+
+def test_every_order_that_left_the_process_is_alerted_and_others_only_for_their_price(played: Played) -> None:
+    alerted: dict[int, list[str]] = defaultdict(list)
+    for order, _, text in played.alerts():
+        alerted[order].append(text)
+    complete = {order for order in played.deviating if played.orders[order][-1]["kind"] in ("FinishOrder", "CancelOrder")}
+    assert len(complete) > 10
+    assert complete <= set(alerted)
+    for order in set(alerted) - played.deviating:
+        assert all("was cancelled at" in text for text in alerted[order])
+
+
+def test_the_state_of_the_application_is_bounded() -> None:
+    catalog = parse_application(EXAMPLES["orders"].file.read_text(), "orders")
+    assert check(catalog).is_bounded
+    assert not catalog.warnings
