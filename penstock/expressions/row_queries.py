@@ -180,4 +180,6 @@ def stored_columns(query: RowQuery, schema: Schema) -> tuple[str, ...]:
     wanted |= {name.lower() for ref in refs for name in ref.attributes}
     if query.rows is RowsPerMatch.ALL:
         wanted |= {item.name.lower() for item in output_of(query, schema)}
+    # Rows that nobody asks anything about must still be counted.
+    wanted = wanted or {query.order_by.lower()}
     return tuple(name for name in schema.names if name.lower() in wanted)

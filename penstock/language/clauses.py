@@ -18,7 +18,9 @@ from penstock.errors import Place, SyntaxMistake
 from penstock.language.syntax import Amount, Format, Text, WindowClause, Word, expected
 
 #: Words that may follow an amount and are no unit.
-_AFTER_AMOUNT = frozenset({"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT"})
+_AFTER_AMOUNT = frozenset(
+    {"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT", "FROM", "WHERE", "DEFINE", "SUBSET"}
+)
 
 
 class Located(ParseError):

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.errors import Place, SyntaxMistake
 from penstock.language.clauses import Located
 from penstock.language.event_clauses import EventParser
+from penstock.language.match_clauses import MatchParser
 from penstock.language.syntax import (
     ColumnText,
     Format,
@@ -35,7 +36,7 @@ UNNAMED = "query"
 _POLICY_SUBJECTS = ("LATE ROWS", "BAD ROWS", "VIOLATION")
 
 
-class PenstockParser(EventParser):
+class PenstockParser(MatchParser, EventParser):
     """The statements of the language; `statements` and `query` are its doors."""
 
     def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
@@ -255,7 +256,11 @@ class Penstock(Spark):
     """Spark SQL with the words of continuous queries."""
 
     class Tokenizer(Spark.Tokenizer):
-        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "GFILTER": TokenType.HAVING}  # noqa: RUF012  (sqlglot's own form)
+        KEYWORDS = {  # noqa: RUF012  (sqlglot's own form)
+            **Spark.Tokenizer.KEYWORDS,
+            "GFILTER": TokenType.HAVING,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
 
     Parser = PenstockParser
 

@@ -81,7 +81,7 @@ class MatchParser(ClauseParser):
         if self._match(TokenType.ORDER_BY):
             found.order_by = self._several(self._parse_order_column)
         if self._match_text_seq("MEASURES"):
-            found.measures = self._several(self._parse_measure)
+            found.measures = self._several(self._parse_row_measure)
         if self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
             found.all_rows = True
             if self._is("WITH", "UNMATCHED"):
@@ -102,7 +102,7 @@ class MatchParser(ClauseParser):
             self._match(TokenType.ASC)
         return word, is_falling
 
-    def _parse_measure(self) -> tuple[Word, exp.Expr]:
+    def _parse_row_measure(self) -> tuple[Word, exp.Expr]:
         tree = self._parse_match_expression("a measure")
         if not self._match(TokenType.ALIAS):
             raise self._mistake(expected(self._curr.text if self._curr else "", ["AS name"], "behind a measure"))

@@ -19,6 +19,8 @@ from penstock.language.events import EventContext, build_event
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
+from penstock.language.match_clauses import MatchText, match_of
+from penstock.language.match_recognize import event_time_of, row_query
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named
 from penstock.language.syntax import QueryStatement, Text, Word, window_of
@@ -42,6 +44,7 @@ from penstock.plan.nodes.relational import (
     has_clock_time,
     walk,
 )
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 Find = Callable[[Word], StreamDeclaration | ContinuousQuery]
 
@@ -265,6 +268,8 @@ def _inputs(tree: exp.Select, context: Context) -> tuple[Input, ...]:
 def _input(source: exp.Expr, several: bool, context: Context) -> Input:
     place = context.text.place_of(source)
     alias = source.alias_or_name
+    if (match := match_of(source)) is not None:
+        return _matched(match, source, several, context)
     if isinstance(source, exp.Subquery):
         if several and not alias:
             raise SyntaxMistake("a select in FROM beside other sources needs a name: (SELECT …) AS a", place)
@@ -284,6 +289,21 @@ def _input(source: exp.Expr, several: bool, context: Context) -> Input:
     bare = found.plan.schema.named(f"query '{found.name}'")
     node = Reference(found.name, bare, prefix, has_clock_time(found.plan))
     return Input(alias, node, bare, window_of(source), place)
+
+
+def _matched(match: MatchText, source: exp.Expr, several: bool, context: Context) -> Input:
+    """The matches of a row pattern as a source."""
+    inner, alias = _input(source.meta["matched"], False, context), source.alias_or_name
+    if inner.window is not None:
+        raise SyntaxMistake("a window does not go before MATCH_RECOGNIZE; write WITHIN behind its pattern", inner.window.place)
+    time = event_time_of(inner.node, lambda name: context.find(Word(name, match.place)))
+    if time is None:
+        text = "MATCH_RECOGNIZE must know the column of event time; select it in the query it reads, under any name"
+        raise SyntaxMistake(text, match.place)
+    node = RowPatternMatch(inner.node, row_query(match, inner.bare, time, context.clock, context.text, context.functions))
+    bare = node.schema.named("the matches")
+    pairs = tuple((f"{alias}.{name}", Column(name)) for name in bare.names)
+    return Input(alias, Project(node, pairs) if several else node, bare, window_of(source), inner.place)
 
 
 def _announced(query: ContinuousQuery, several: bool, source: exp.Expr, context: Context) -> Input:

@@ -15,6 +15,7 @@ from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere. EVERYWHERE: each shard has a copy.
 Keys = tuple[str, ...] | None
@@ -93,7 +94,7 @@ def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
         return [_enough(_spread(node.window, columns), inputs[0])]
-    if isinstance(node, PatternMatch):
+    if isinstance(node, PatternMatch | RowPatternMatch):
         return [_enough(node.query.key, inputs[0])]
     if isinstance(node, Merged):
         places = [node.schema.index(name) for name in node.keys]
@@ -153,7 +154,7 @@ def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
     """What a node with one input makes of its partitioning."""
     if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
         return tuple(keys for keys in wanted if keys is not None)
-    if isinstance(node, PatternMatch):
+    if isinstance(node, PatternMatch | RowPatternMatch):
         return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(node.shown_key))
     if isinstance(node, Merged):
         return (node.keys,)

@@ -12,6 +12,7 @@ from penstock.lowering.filters import filter_recipe
 from penstock.lowering.join_variants import hinted
 from penstock.lowering.multiway import multiway_recipe
 from penstock.lowering.patterns import pattern_recipe
+from penstock.lowering.row_patterns import row_pattern_recipe
 from penstock.model.declarations import RowPolicy
 from penstock.model.join_kinds import JoinKind
 from penstock.operators.announce import Announce, Hush
@@ -28,6 +29,7 @@ from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 Recipe = Callable[[], Operator]
 
@@ -108,6 +110,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Hushed: _hushed,
     nodes.Announced: _announced,
     PatternMatch: pattern_recipe,
+    RowPatternMatch: row_pattern_recipe,
 }
 
 

@@ -27,6 +27,7 @@ from penstock.plan.nodes.relational import (
     WindowJoin,
     has_clock_time,
 )
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 _UNITS = (
     ("week", 604_800_000_000),
@@ -95,6 +96,8 @@ def describe(node: Node) -> list[str]:
             return _group_by(node, clock)
         case PatternMatch():
             return _pattern_match(node, clock)
+        case RowPatternMatch():
+            return _row_pattern_match(node, clock)
 
 
 def _declared_order(node: AdaptiveFilter) -> list[str]:
@@ -165,6 +168,18 @@ def _life(life: Lifespan) -> list[str]:
     if life == Lifespan():
         return []
     return [f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"]
+
+
+def _row_pattern_match(node: RowPatternMatch, clock: bool) -> list[str]:
+    query = node.query
+    key = f" by {', '.join(query.key)}" if query.key else ""
+    within = "" if query.within is None else f" [within {duration_text(query.within) if clock else query.within}]"
+    rows = "all rows per match" if node.shows_all_rows else "one row per match"
+    # References are names with brackets; the marks around such a name say nothing here.
+    defined = [f"{name}: {condition}".replace("`", "") for name, condition in query.definitions]
+    measures = ", ".join(f"{name} = {expr}" for name, expr in query.measures).replace("`", "")
+    shown = [f"measures {measures}"] if measures else []
+    return [f"RowPatternMatch ({query.pattern}){key}{within}", f"{rows}, skip {query.after}", *defined, *shown]
 
 
 def window_text(window: Window, clock: bool) -> str:

@@ -19,6 +19,7 @@ from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import Distinct, GroupBy, Node, Project, Reference, Scan, Union, WindowJoin, walk
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 #: Scopes made of one buffer, and bytes each takes on its way.
 PIECES, _SCOPE_BYTES = 16, 64
@@ -126,7 +127,7 @@ def _origins(catalog: Catalog, node: Node, name: str) -> set[_Attribute]:
         return _origins(catalog, node.input, expr.name) if isinstance(expr, Column) else set()
     if isinstance(node, Union):
         return {found for part in node.parts for found in _origins(catalog, part, part.schema.names[at])}
-    if isinstance(node, PatternMatch) or (isinstance(node, GroupBy) and name not in node.keys):
+    if isinstance(node, PatternMatch | RowPatternMatch) or (isinstance(node, GroupBy) and name not in node.keys):
         return set()
     owner = next((part for part in node.inputs if name in part.schema), None)
     return set() if owner is None else _origins(catalog, owner, name)

@@ -18,9 +18,11 @@ from penstock.plan.analysis.knowledge import (
     through_select,
     through_union,
 )
+from penstock.plan.analysis.row_patterns import judge_row_pattern, through_row_pattern
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Node, Project, Reference, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ def _judge(node: Node, answers: Mapping[str, Knowledge], judged: list[Judged]) -
         case PatternMatch():
             holdings = judge_pattern(node, inputs[0])
             known = through_pattern(node, inputs[0])
+        case RowPatternMatch():
+            holdings = judge_row_pattern(node, inputs[0])
+            known = through_row_pattern(node, inputs[0])
         case Announced():
             known = slowest(inputs)
         case _:

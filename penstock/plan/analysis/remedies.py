@@ -34,6 +34,7 @@ from penstock.plan.nodes.relational import (
     has_clock_time,
     walk,
 )
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.rebuild import with_inputs
 
 #: Remedies offered for one operator, steps of one remedy, and steps that are tried.
@@ -183,7 +184,7 @@ def _origins(catalog: Catalog, node: Node, name: str) -> set[tuple[str, str]]:
             return _origins(catalog, owner, name)
         case GroupBy() if name not in node.keys:
             return set()
-        case PatternMatch():
+        case PatternMatch() | RowPatternMatch():
             return set()
         case _:
             return _origins(catalog, node.inputs[0], name)

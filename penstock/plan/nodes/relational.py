@@ -26,6 +26,7 @@ from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, W
 
 if TYPE_CHECKING:
     from penstock.plan.nodes.patterns import PatternMatch
+    from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 
 @dataclass(frozen=True)
@@ -334,7 +335,7 @@ class Announced:
 #: A text, because nodes of other modules build on those here.
 Node: TypeAlias = (
     "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced"
-    " | PatternMatch"
+    " | PatternMatch | RowPatternMatch"
 )
 
 

@@ -11,6 +11,7 @@ from penstock.model.windows import Framed
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
 
 #: Names needed of a sub-plan, by its text: equal sub-plans run once, so they must stay equal.
@@ -58,7 +59,7 @@ def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
             return f"{node!r} by {reader.keys[port]}"
         case GroupBy():
             return f"{node!r} by {reader.keys}"
-        case PatternMatch():
+        case PatternMatch() | RowPatternMatch():
             return f"{node!r} by {reader.query.key}"
         case _:
             return f"{node!r} by anything"
@@ -98,7 +99,7 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
             return [(part, _of_join_input(node, port, needed)) for port, part in enumerate(parts)]
         case GroupBy():
             return [(node.input, _of_grouping(node))]
-        case PatternMatch():
+        case PatternMatch() | RowPatternMatch():
             return [(node.input, set(node.needs))]
         case _:
             return [(part, set(part.schema.names)) for part in parts]

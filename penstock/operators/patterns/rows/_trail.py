@@ -30,7 +30,7 @@ class Machine(NamedTuple):
 
 class Trail(NamedTuple):
     """`labels[d]` took the row at depth d; `first[d]` and `last[d]` are the rows of each variable, `cells[d]` the aggregates,
-    after d rows. A row that does not exist is the one behind all others, where every value is NULL.
+    after d rows. A row that does not exist is the one behind all others.
     """
 
     labels: Any

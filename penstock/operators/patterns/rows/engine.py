@@ -128,7 +128,9 @@ class RowEngine:
         bounds = _bounds(codes[order])
         wide = self._wide(stored, order, bounds)
         rows = Rows(owned(stored.ts[order]), self._bits(wide), bounds, _firsts(bounds, behind[order]))
-        values = _values([derived(wide) for derived in self._derived], len(order))
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in wide.columns], names=wide.schema.names)
+        # A row that does not exist stands behind the last: what conditions compute of it, they compute of NULLs.
+        values = _values([pa.concat_arrays([derived(wide), derived(nothing)]) for derived in self._derived], len(order) + 1)
         machine = Machine(self._table, self._program, self._registers, self._slots, self._programs, values, self._scratch)
         longest = int(np.diff(rows.bounds).max(initial=0))
         trail = new_trail(machine, len(order), longest, self._rules.remembers)
@@ -198,18 +200,17 @@ def _firsts(bounds: Int64s, behind: npt.NDArray[np.bool_]) -> Int64s:
 
 
 def _values(columns: list[pa.Array], rows: int) -> Values:
-    """What conditions read, as integers and floats of the same bits, with a row behind the last where all is NULL."""
-    ints, nulls = np.zeros((len(columns), rows + 1), np.int64), np.zeros(rows + 1, np.int64)
-    nulls[rows] = -1
+    """What conditions read, as integers and as floats of the same bits; texts are numbered in their order."""
+    ints, nulls = np.zeros((len(columns), rows), np.int64), np.zeros(rows, np.int64)
     texts = [number for number, column in enumerate(columns) if column.type in _TEXTS]
     if texts:
         numbered = order_codes(pa.concat_arrays([columns[number] for number in texts]))[0]
     for number, column in enumerate(columns):
         if number in texts:
             start = texts.index(number) * rows
-            ints[number, :rows] = numbered[start : start + rows]
+            ints[number] = numbered[start : start + rows]
         else:
-            ints[number, :rows] = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
+            ints[number] = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
         if column.null_count:
-            nulls[:rows] |= (~validity(column)).astype(np.int64) << number
+            nulls |= (~validity(column)).astype(np.int64) << number
     return Values(ints, ints.view(np.float64), nulls)

@@ -96,7 +96,7 @@ class RowPatternMatch:
         if oldest < self._frontier:
             raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
         columns = [batch.column(name) for name in self._columns]
-        self._waiting.add(batch.with_rows(_rows(columns, self._waiting.schema, batch.num_rows)))
+        self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
         return ()
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
@@ -181,9 +181,3 @@ class RowPatternMatch:
             "segments": sum(map(len, logs)),
             **self._totals,
         }
-
-
-def _rows(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    if columns:
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
