@@ -233,9 +233,10 @@ def follow_group(  # pragma: no cover - compiled
 
 @compiled
 def follow_all(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, before: Any, after: Any, broken: Any
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
+    before, after, broken, earlier, failing = outcome
     start = 0
     while start < len(slots):
         stop = start + 1
@@ -245,6 +246,10 @@ def follow_all(  # pragma: no cover - compiled
         for event in range(start, stop):
             broken[event] = violated(tables, kinds[start:stop], event - start, bank.seen[slot])
             before[event] = bank.status[slot]
+            for word in range(earlier.shape[1]):
+                earlier[event, word] = bank.seen[slot, word]
+            for word in range(failing.shape[1]):
+                failing[event, word] = bank.failed[slot, word]
         bank.status[slot], bank.had_match[slot] = follow_group(
             tables,
             kinds[start:stop],

@@ -6,7 +6,6 @@ The plain form is `penstock.metadata.constraints.tracking`; both agree event by 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,8 +35,7 @@ class TraceColumns(NamedTuple):
     had_match: Bools
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a batch did, one entry per event.
 
     Attributes
@@ -47,11 +45,15 @@ class Outcome:
         be matched; traces whose `after` is not live need not be kept.
     broken
         1 if the event contradicts what was seen, 2 if it came too late, 3 if both; `ViolationDetector` tells the proof.
+    earlier, failing
+        Types seen and partitions failed before the group.
     """
 
     before: Bytes
     after: Bytes
     broken: Bytes
+    earlier: Words
+    failing: Words
 
 
 class TraceBank:
@@ -120,7 +122,9 @@ class TraceBank:
             Leaves whose own predicates each event passes; by default all leaves of its type.
         """
         allowed = self.tables.of_type[kinds] if passed is None else passed & self.tables.of_type[kinds]
-        outcome = Outcome(np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8), np.empty(len(slots), np.uint8))
+        flags = [np.empty(len(slots), np.uint8) for _ in range(3)]
+        words = [np.empty((len(slots), column.shape[1]), np.uint64) for column in (self.columns.seen, self.columns.failed)]
+        outcome = Outcome(flags[0], flags[1], flags[2], words[0], words[1])
         follow = _loops.follow_all if self.narrow is None else _narrow_loops.follow_all_narrow
         follow(
             self.tables if self.narrow is None else self.narrow,
@@ -130,9 +134,7 @@ class TraceBank:
             np.ascontiguousarray(allowed if self.narrow is None else allowed[:, 0]),
             self.columns,
             self.exhaustion,
-            outcome.before,
-            outcome.after,
-            outcome.broken,
+            outcome,
         )
         return outcome
 

@@ -51,12 +51,15 @@ class ConditionOptions:
         None: `mask` if the terms fit one machine word, else `hierarchy`.
     reflexive
         Whether an event that fails its own leaf, of a type that occurs once, fails the query.
+    absences
+        Whether what was not seen counts. Not to be used where traces are forgotten before they end.
     largest_explanation, most_explanations
         Limits for joint conditions; 1 leaves them out.
     """
 
     disjunctions: DisjunctionMode | None = None
     reflexive: bool = True
+    absences: bool = True
     largest_explanation: int = 3
     most_explanations: int = 256
 
@@ -146,6 +149,34 @@ class FailingConditions:
         place = {number: at for at, number in enumerate(numbers)}
         joint_of = tuple(tuple(place[number] for number in row if number in place) for row in self.joint_of)
         return replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
+
+    def sure_before(self, late: int) -> int:
+        """Other types that an obedient trace has seen, at the latest together with this one."""
+        return self.theory.closure(1 << late) & self.theory.kills[late] & ~(1 << late)
+
+    def condensed(self) -> FailingConditions:
+        """The same without conditions that never tell anything new about an obedient trace, and so with fewer triggers.
+
+        Where each y needs an x, and no x comes after a y, an x was seen when a y is: that it is missing fails nothing, and
+        what both x and y fail has failed already.
+        """
+        plus, minus, local = list(self.plus), [list(row) for row in self.minus], [list(row) for row in self.local]
+        sure = [self.sure_before(late) for late in range(len(self.theory.names))]
+        for late, before in enumerate(sure):
+            known = 0
+            minus[late] = [types & ~before for types in minus[late]]
+            for early in bits(before):
+                if sure[early] >> late & 1:
+                    continue  # always simultaneous: one of them must stay
+                known |= self.plus[early]
+                minus[late] = [mine & ~other for mine, other in zip(minus[late], self.minus[early], strict=True)]
+                local[late] = [mine & ~other for mine, other in zip(local[late], self.local[early], strict=True)]
+            plus[late] &= ~known
+            # Nothing more needs to be known of what fails anyway.
+            failed = [(plus[late] | known) & self.graph.above(partition) for partition in range(len(self.graph.partitions))]
+            minus[late] = [0 if fails else types for types, fails in zip(minus[late], failed, strict=True)]
+            local[late] = [0 if fails else leaves for leaves, fails in zip(local[late], failed, strict=True)]
+        return replace(self, plus=tuple(plus), minus=tuple(map(tuple, minus)), local=tuple(map(tuple, local)))
 
     def settled(self, failed: int, alive: int) -> tuple[int, int]:
         """Failed partitions and live terms with all that follows from them."""
@@ -261,7 +292,8 @@ class _Compiler:
         return self.theory.mask(self.graph.types[leaf] for leaf in bits(self.graph.leaves_of(partitions)))
 
     def _explanations(self, needed: int) -> list[Explanation]:
-        return explanations(self.theory, needed, self.options.largest_explanation, self.options.most_explanations)
+        found = explanations(self.theory, needed, self.options.largest_explanation, self.options.most_explanations)
+        return [each for each in found if self.options.absences or not each.absent]
 
     def _add_global(self, trigger: int, partition: int, needed: int) -> None:
         self.plus[trigger] |= 1 << partition

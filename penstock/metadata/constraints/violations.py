@@ -72,13 +72,16 @@ class ViolationDetector:
         found = []
         for number in bits(types):
             # Of two simultaneous events the later numbered one reports.
-            earlier = seen | (types & ((2 << number) - 1))
-            found += [self._occurrence(number, other, was_pruned) for other in bits(self.exclusive[number] & earlier)]
-            found += [self._order(number, other, was_pruned) for other in bits(self.order[number] & seen)]
+            found += self.on_event(number, seen, types & ((2 << number) - 1), was_pruned)
         if not any(one.kind == "occurrence" for one in found) and self._is_new_contradiction(seen, seen | types):
             last = self.theory.members(types)[-1]
             found.append(Violation("occurrence", last, "", self.theory.proof(seen | types, self.theory.falsity), was_pruned))
         return found
+
+    def on_event(self, number: int, seen: int, together: int, was_pruned: bool = False) -> list[Violation]:
+        """Pairs that an event breaks, with types seen before its group and with those in it that it reports on."""
+        found = [self._occurrence(number, other, was_pruned) for other in bits(self.exclusive[number] & (seen | together))]
+        return found + [self._order(number, other, was_pruned) for other in bits(self.order[number] & seen)]
 
     def on_end(self, seen: int, was_pruned: bool = False, wide: bool = False) -> list[Violation]:
         """Violations shown by the end of a trace that had these types.

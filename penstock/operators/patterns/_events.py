@@ -14,7 +14,9 @@ from penstock.operators.patterns.tables import NAMED, TERMINAL, Rules, TermTable
 class Events(NamedTuple):
     """Events sorted by trace and time; `rank` orders those of a trace, with equal ranks for simultaneous ones.
 
-    Trace k is `[bounds[k], bounds[k + 1])`; `ends[k]` is the time at which it is known to be over, or `FOREVER`.
+    Trace k is `[bounds[k], bounds[k + 1])`; `ends[k]` is the time at which it is known to be over, or `FOREVER`. Where
+    `is_spent[k]`, constraints tell that no event will extend a match; from `settled[k]` on, that none which must be absent
+    at the end of one can come.
     """
 
     ts: Any
@@ -23,6 +25,8 @@ class Events(NamedTuple):
     numbers: Any
     bounds: Any
     ends: Any
+    is_spent: Any
+    settled: Any
 
 
 class Search(NamedTuple):
@@ -113,6 +117,47 @@ def split_traces(codes: Any, ts: Any, rank: Any, classes: Any, ttl: int, new: in
     return bounds[: number + 2], ends[: number + 1], active[: number + 1]
 
 
+@entrance
+def split_known(  # pragma: no cover - compiled
+    codes: Any, ts: Any, rank: Any, classes: Any, slots: Any, lasts: Any, ttl: int, counts_all: bool
+) -> Any:
+    """New events cut into traces as `split_traces` does, where a key may have a trace that goes on.
+
+    Parameters
+    ----------
+    slots, lasts
+        For each code the slot of its trace or -1, and the time of that trace's last event.
+    counts_all
+        Whether every event ends a silence, or only those of types the query names.
+
+    Returns
+    -------
+    the trace of each event; for each trace its first event, slot or -1, time of its last event, and whether it has ended
+    """
+    traces = np.empty(len(ts), np.int64)
+    first, slot, last = np.empty(len(ts), np.int64), np.empty(len(ts), np.int64), np.empty(len(ts), np.int64)
+    ended = np.zeros(len(ts), np.bool_)
+    number, finished = -1, False
+    for i in range(len(ts)):
+        is_next = i == 0 or codes[i] != codes[i - 1]
+        goes_on = is_next and slots[codes[i]] >= 0 and not (ttl >= 0 and ts[i] - lasts[codes[i]] > ttl)
+        is_silent = not is_next and ttl >= 0 and ts[i] - last[number] > ttl
+        if is_next or is_silent or (finished and rank[i] != rank[i - 1]):
+            if number >= 0 and is_silent:
+                ended[number] = True
+            number += 1
+            first[number], finished = i, False
+            slot[number] = slots[codes[i]] if goes_on else -1
+            last[number] = lasts[codes[i]] if goes_on else ts[i]
+        traces[i] = number
+        if counts_all or classes[i] & NAMED:
+            last[number] = ts[i]
+        if classes[i] & TERMINAL:
+            finished = True
+            ended[number] = True
+    return traces, first[: number + 1], slot[: number + 1], last[: number + 1], ended[: number + 1]
+
+
 @allocating
 def grown(array: Any, needed: int) -> Any:  # pragma: no cover - compiled
     """The array with room for `needed` rows."""
@@ -183,7 +228,9 @@ def _counts_against(search: Search, frame: Frame, k: int, event: int) -> bool:  
 
 
 @compiled
-def is_absent(search: Search, frame: Frame, absents: Absents, t_start: int, t_end: int) -> bool:  # pragma: no cover - compiled
+def is_absent(  # pragma: no cover - compiled
+    search: Search, frame: Frame, absents: Absents, t_start: int, t_end: int, settled: int
+) -> bool:
     """Whether every absence holds for the match in the frame."""
     events, tables, within = search.events, search.tables, search.rules.within
     for k in range(len(tables.absences)):
@@ -198,7 +245,7 @@ def is_absent(search: Search, frame: Frame, absents: Absents, t_start: int, t_en
         if tables.after_starts[k] == tables.after_starts[k + 1]:
             oldest = t_end - within
         if tables.before_starts[k] == tables.before_starts[k + 1]:
-            newest = t_start + within
+            newest = min(t_start + within, settled)
         for at in range(_first_after(search, absents, k, low, oldest), absents.counts[k]):
             event = absents.lists[k, at]
             if events.rank[event] >= high or events.ts[event] > newest:

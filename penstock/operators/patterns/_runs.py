@@ -101,20 +101,20 @@ def _mark(buffer: Buffer, node: int, keep: Any) -> None:  # pragma: no cover - c
 
 
 @compiled
-def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> None:  # pragma: no cover - compiled
+def _report(task: Task, memory: Memory, run: int, at: int, trace: int) -> None:  # pragma: no cover - compiled
     """Add the run in the frame, if it is a match and decided now; one that is decided later is kept in mind."""
     search, counts, buffer, frame = task.search, task.counts, memory.buffer, task.frame
-    head, started = memory.runs.head[run], memory.runs.started[run]
+    head, started, settled = memory.runs.head[run], memory.runs.started[run], search.events.settled[trace]
     if search.tables.is_trailing:
-        at = max(at, started + search.rules.within)
-    at = min(at, end)
+        at = max(at, min(started + search.rules.within, settled))
+    at = min(at, search.events.ends[trace])
     if at < task.horizon.old or not completes(search, buffer, frame, memory.runs.filled[run], head):
         return
     if at >= task.horizon.new:
         counts[DUE], counts[OLDEST] = min(counts[DUE], at), min(counts[OLDEST], started)
         _mark(buffer, head, task.keep)
         return
-    if not is_absent(search, frame, task.absents, started, search.events.ts[buffer.event[head]]):
+    if not is_absent(search, frame, task.absents, started, search.events.ts[buffer.event[head]], settled):
         return
     number, node = 0, head
     while node >= 0:
@@ -136,14 +136,14 @@ def _report(task: Task, memory: Memory, run: int, at: int, end: int) -> None:  #
 
 
 @compiled
-def _report_stored(task: Task, memory: Memory, run: int, at: int, end: int) -> None:  # pragma: no cover - compiled
+def _report_stored(task: Task, memory: Memory, run: int, at: int, trace: int) -> None:  # pragma: no cover - compiled
     """Report a run that was only waiting to grow longer."""
     load(memory.runs, run, task.frame)
-    _report(task, memory, run, at, end)
+    _report(task, memory, run, at, trace)
 
 
 @compiled
-def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int) -> None:  # pragma: no cover - compiled
+def _add(task: Task, memory: Memory, run: int, event: int, place: int, trace: int) -> None:  # pragma: no cover - compiled
     """Store what became of a run, which is in the frame, and report it if all its places are filled."""
     counts, frame, now = task.counts, task.frame, task.search.events.ts[event]
     runs, buffer = memory.runs, memory.buffer
@@ -161,13 +161,13 @@ def _add(task: Task, memory: Memory, run: int, event: int, place: int, end: int)
         runs.cells[new, k] = frame.cells[k]
     is_full = runs.filled[new] == (1 << len(task.search.tables.atoms)) - 1
     if is_full and not task.waits:
-        _report(task, memory, new, now, end)
+        _report(task, memory, new, now, trace)
     if not is_full or task.is_open:
         counts[RUNS] += 1
 
 
 @compiled
-def _expire(task: Task, memory: Memory, now: int, end: int) -> None:  # pragma: no cover - compiled
+def _expire(task: Task, memory: Memory, now: int, trace: int) -> None:  # pragma: no cover - compiled
     """Remove runs that no event can extend any more, because of the window."""
     counts, within, runs = task.counts, task.search.rules.within, memory.runs
     full = (1 << len(task.search.tables.atoms)) - 1
@@ -177,12 +177,12 @@ def _expire(task: Task, memory: Memory, now: int, end: int) -> None:  # pragma: 
             _move(runs, run, target)
             target += 1
         elif task.waits and runs.filled[run] == full:
-            _report_stored(task, memory, run, runs.started[run] + within, end)
+            _report_stored(task, memory, run, runs.started[run] + within, trace)
     counts[RUNS] = target
 
 
 @compiled
-def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -> None:  # pragma: no cover - compiled
+def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, trace: int) -> None:  # pragma: no cover - compiled
     """Skip till any: each run stays, and takes each event in each place as a new run.
 
     Pairs of event and place come in one order, and new runs are offered the later pairs: every combination arises once.
@@ -196,7 +196,7 @@ def _offer_to_all(task: Task, memory: Memory, first: int, stop: int, end: int) -
             while run < counts[RUNS] and counts[RUNS] <= search.rules.most_runs and not counts[CRAMPED]:
                 appends = search.tables.is_repeated[place] and (memory.runs.filled[run] >> place) & 1 != 0
                 if extends(search, memory.runs, run, memory.buffer, task.frame, event, place, appends):
-                    _add(task, memory, run, event, place, end)
+                    _add(task, memory, run, event, place, trace)
                 run += 1
 
 
@@ -209,7 +209,7 @@ def _last_place(tables: TermTables, filled: int) -> Any:  # pragma: no cover - c
 
 
 @inlined
-def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, end: int) -> Any:  # pragma: no cover - compiled
+def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, trace: int) -> Any:  # pragma: no cover - compiled
     """Offer simultaneous events to one run of a chain, as more of its last list and as its next place."""
     search = task.search
     place, took = _last_place(search.tables, memory.runs.filled[run]), False
@@ -222,24 +222,24 @@ def _offer_to_run(task: Task, memory: Memory, run: int, first: int, stop: int, e
                 continue
             if extends(search, memory.runs, run, memory.buffer, task.frame, event, here, appends):
                 took = True
-                _add(task, memory, run, event, here, end)
+                _add(task, memory, run, event, here, trace)
     return took
 
 
 @compiled
-def _offer_in_turn(task: Task, memory: Memory, first: int, stop: int, end: int) -> None:  # pragma: no cover - compiled
+def _offer_in_turn(task: Task, memory: Memory, first: int, stop: int, trace: int) -> None:  # pragma: no cover - compiled
     """Next match and contiguity: a run goes into what it becomes; one that takes nothing stays, or dies of the gap."""
     counts, before, target = task.counts, task.counts[RUNS], 1
     full = (1 << len(task.search.tables.atoms)) - 1
     for run in range(before):
-        took = _offer_to_run(task, memory, run, first, stop, end)
+        took = _offer_to_run(task, memory, run, first, stop, trace)
         if run == 0 or took:
             continue
         if task.search.rules.strategy == NEXT:
             _move(memory.runs, run, target)
             target += 1
         elif task.waits and memory.runs.filled[run] == full:
-            _report_stored(task, memory, run, task.search.events.ts[first], end)
+            _report_stored(task, memory, run, task.search.events.ts[first], trace)
     for run in range(before, counts[RUNS]):
         _move(memory.runs, run, target)
         target += 1
@@ -257,8 +257,8 @@ def _settle(task: Task, memory: Memory, trace: int) -> None:  # pragma: no cover
         if rules.has_window:
             over = min(over, memory.runs.started[run] + rules.within)
         if task.waits and memory.runs.filled[run] == full:
-            _report_stored(task, memory, run, over, end)
-        if over >= task.horizon.new:
+            _report_stored(task, memory, run, over, trace)
+        if over >= task.horizon.new and not events.is_spent[trace]:
             counts[OLDEST] = min(counts[OLDEST], memory.runs.started[run])
             if rules.strategy == ANY:
                 _mark(memory.buffer, memory.runs.head[run], keep)
@@ -285,17 +285,17 @@ def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no
     events, rules, counts = task.search.events, task.search.rules, task.counts
     counts[RUNS], counts[NODES], counts[OLDEST], counts[DUE], counts[CRAMPED] = 1, 0, FOREVER, FOREVER, 0
     list_absent(task.search, trace, task.absents, task.keep)
-    i, stop, end = events.bounds[trace], events.bounds[trace + 1], events.ends[trace]
+    i, stop = events.bounds[trace], events.bounds[trace + 1]
     while i < stop and not counts[CRAMPED]:
         first = i
         while i < stop and events.rank[i] == events.rank[first]:
             i += 1
         if rules.has_window:
-            _expire(task, memory, events.ts[first], end)
+            _expire(task, memory, events.ts[first], trace)
         if rules.strategy == ANY:
-            _offer_to_all(task, memory, first, i, end)
+            _offer_to_all(task, memory, first, i, trace)
         else:
-            _offer_in_turn(task, memory, first, i, end)
+            _offer_in_turn(task, memory, first, i, trace)
         if counts[RUNS] > rules.most_runs:
             return
     if not counts[CRAMPED]:

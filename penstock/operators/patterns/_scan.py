@@ -70,7 +70,7 @@ def _is_enabled(search: Search, state: int, place: int) -> Any:  # pragma: no co
 
 @inlined
 def _push_group(
-    search: Search, stacks: Stacks, first: int, stop: int, spared: int, keep: Any
+    search: Search, stacks: Stacks, first: int, stop: int, spared: int, is_spent: bool, keep: Any
 ) -> Any:  # pragma: no cover - compiled
     """Put simultaneous events on the stacks; returns where the next group starts."""
     events, tables = search.events, search.tables
@@ -90,7 +90,7 @@ def _push_group(
                     stacks.heights[edge, top] = stacks.seen[tables.edges[edge, 0]]
                 stacks.items[place, top] = i
                 stacks.top[place] = top + 1
-                if place != spared:
+                if place != spared and not is_spent:
                     keep[i] = ALL
         i += 1
     return i
@@ -168,6 +168,7 @@ def _construct(  # pragma: no cover - compiled
     trace: int,
     matches: Matches,
     counts: Any,
+    keep: Any,
 ) -> None:
     """Add the matches that end now and are decided within the horizon; `counts` are matches and time of the next decision.
 
@@ -187,11 +188,13 @@ def _construct(  # pragma: no cover - compiled
             if len(tables.absences):
                 started = _started(search, frame, now)
             if tables.is_trailing:
-                at = min(started + search.rules.within, events.ends[trace])
+                at = max(now, min(started + search.rules.within, events.ends[trace], events.settled[trace]))
             if at >= horizon.new:
                 counts[1] = min(counts[1], at)
+                for each in range(places if events.is_spent[trace] else 0):
+                    keep[frame.registers[2 * tables.atoms[each]]] = ALL
                 continue
-            if at < horizon.old or not is_absent(search, frame, absents, started, now):
+            if at < horizon.old or not is_absent(search, frame, absents, started, now, events.settled[trace]):
                 continue
             number = counts[0]
             counts[0] = number + 1
@@ -226,12 +229,12 @@ def _scan_trace(  # pragma: no cover - compiled
     i, stop = events.bounds[trace], events.bounds[trace + 1]
     while i < stop:
         now = events.ts[i]
-        i = _push_group(search, stacks, i, stop, spared, keep)
+        i = _push_group(search, stacks, i, stop, spared, events.is_spent[trace], keep)
         has_ended = False
         for k in range(len(tables.sinks)):
             has_ended = has_ended or stacks.seen[tables.sinks[k]] < stacks.top[tables.sinks[k]]
         if has_ended and now + delay >= horizon.old:
-            _construct(search, stacks, walk, frame, absents, horizon, trace, matches, counts)
+            _construct(search, stacks, walk, frame, absents, horizon, trace, matches, counts, keep)
 
 
 @entrance

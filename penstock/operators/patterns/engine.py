@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
 from penstock.operators.patterns.conditions import Conditions
-from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, rules_of, tables_of
+from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Watched, rules_of, tables_of
 
 #: Columns stored beside a row's own: its class, its number in the whole stream, and what conditions read.
 CLASS, NUMBER, DERIVED = "_class", "_number", "_derived"
@@ -62,6 +63,16 @@ class Outcome:
     due: Int64s
 
 
+class Outlook(NamedTuple):
+    """What constraints tell of the trace of each row: whether it is spent, since when final absences are settled, and which
+    bits of its class are still of use.
+    """
+
+    is_spent: Bools
+    settled: Int64s
+    usable: Int64s
+
+
 class PatternEngine:
     """An event query compiled for rows of a schema; knows no state, everything it needs is handed in.
 
@@ -71,13 +82,17 @@ class PatternEngine:
         What is sought.
     schema
         Columns of the events.
+    watched
+        Types that constraints need to see.
 
     Notes
     -----
     Terms without repetition under skip-till-any-match are sought by sequence scan and construction, all others by runs.
     """
 
-    def __init__(self, query: EventQuery, schema: pa.Schema) -> None:
+    def __init__(self, query: EventQuery, schema: pa.Schema, watched: Watched | None = None) -> None:
+        self._watched = watched or Watched((), frozenset(), ())
+        self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
         for name in (query.type_column, *query.key, *([query.position_column] if query.position_column else [])):
             self.schema.index(name)
@@ -118,26 +133,27 @@ class PatternEngine:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def classify(self, rows: pa.RecordBatch) -> Int64s:
-        """The class of each row: a bit per leaf whose type and own conditions it meets, and `NAMED`, `TERMINAL`."""
-        classes = self._classes_of_types(rows.column(self.query.type_column))
+    def classify(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s]:
+        """The class of each row: a bit per leaf whose type and own conditions it meets, and flags; and the number of its type."""
+        column = rows.column(self.query.type_column)
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        # A row without type takes the last entry: nothing.
+        of_type = np.array([self._class_of_type(name) for name in names] + [0], np.int64)
+        indices = pc.fill_null(encoded.indices, len(names)).to_numpy(zero_copy_only=False)
+        classes: Int64s = of_type[indices]
         for bit, condition in enumerate(self._local):
             if condition is not None:
                 classes &= ~(np.where(condition.mask(rows), 0, 1).astype(np.int64) << bit)
-        return classes
-
-    def _classes_of_types(self, column: pa.Array) -> Int64s:
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        of_type = np.array([self._class_of_type(name) for name in encoded.dictionary.to_pylist()] + [0], np.int64)
-        # A row without type takes the last entry: nothing.
-        indices = pc.fill_null(encoded.indices, len(of_type) - 1).to_numpy(zero_copy_only=False)
-        result: Int64s = of_type[indices]
-        return result
+        kinds: Int64s = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64)[indices]
+        return classes, kinds
 
     def _class_of_type(self, name: str) -> int:
         leaves: list[Atom | Absent] = [*self.query.atoms, *self.query.absences]
         bits = sum(1 << bit for bit, leaf in enumerate(leaves) if name in leaf.types)
-        return bits | (NAMED if name in self.query.types else 0) | (TERMINAL if name in self.query.terminal else 0)
+        bits |= NAMED if name in self.query.types else 0
+        bits |= WATCHED if name in self._watched.relevant else 0
+        return bits | (TERMINAL if name in self.query.terminal or name in self._watched.terminal else 0)
 
     def is_relevant(self, classes: Int64s) -> Bools:
         """Rows the search must see. A row of another type breaks contiguity in its partition, so none is left out then."""
@@ -155,10 +171,10 @@ class PatternEngine:
 
     # -- search -----------------------------------------------------------------------------------------------------------
 
-    def search(self, stored: Batch, codes: Int64s, number: int, horizon: Horizon) -> Outcome:
+    def search(self, stored: Batch, codes: Int64s, number: int, horizon: Horizon, outlook: Outlook | None = None) -> Outcome:
         """Matches decided within the horizon among stored rows, which are in order within each code."""
         order = sort_by_code(codes, number)
-        events, active = self._events(stored, codes, order, horizon)
+        events, active = self._events(stored, codes, order, horizon, outlook)
         values = self._values(stored.rows, order)
         keep, due = np.zeros(len(order), np.int64), np.full(len(events.ends), FOREVER, np.int64)
         found = []
@@ -170,9 +186,13 @@ class PatternEngine:
         keep, due = self._kept(events, active, keep, due, horizon)
         rows_keep, rows_due = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         rows_keep[order], rows_due[order] = keep, due
+        if outlook is not None:
+            rows_keep = self._still_useful(stored, rows_keep, outlook.usable)
         return Outcome(self._united(found, stored), rows_keep, rows_due)
 
-    def _events(self, stored: Batch, codes: Int64s, order: Int64s, horizon: Horizon) -> tuple[Events, Int64s]:
+    def _events(
+        self, stored: Batch, codes: Int64s, order: Int64s, horizon: Horizon, outlook: Outlook | None
+    ) -> tuple[Events, Int64s]:
         ts, sorted_codes = stored.ts[order], codes[order]
         classes = int64s(stored.column(CLASS))[order]
         rank = rank_events(sorted_codes, ts, self.query.order is EventOrder.TOTAL)
@@ -181,7 +201,12 @@ class PatternEngine:
         numbers = np.zeros(0, np.int64)
         if self.query.strategy is Strategy.STRICT:
             numbers = int64s(stored.column(NUMBER))[order]
-        return Events(ts, rank, classes, numbers, bounds, ends), active
+        if outlook is None:
+            is_spent, settled = np.zeros(len(ends), np.bool_), np.full(len(ends), FOREVER, np.int64)
+        else:
+            last = order[bounds[1:] - 1] if len(ends) else order
+            is_spent, settled = outlook.is_spent[last], outlook.settled[last]
+        return Events(ts, rank, classes, numbers, bounds, ends, is_spent, settled), active
 
     def _values(self, rows: pa.RecordBatch, order: Int64s) -> Values:
         """What conditions read, as integers and as floats of the same bits; texts are numbered in their order."""
@@ -237,6 +262,15 @@ class PatternEngine:
             due = np.minimum(due, events.ts[active] + self.query.trace_ttl)
         keep[np.repeat(events.ends < horizon.new, lengths)] = 0
         return keep, np.repeat(due, lengths)
+
+    def _still_useful(self, stored: Batch, keep: Int64s, usable: Int64s) -> Int64s:
+        """Bits to keep without those of branches that were given up; unless a complete match waits, or others lean on them."""
+        is_waiting = any(tables.is_trailing for tables in self._tables)
+        if self.rules.strategy != ANY or is_waiting or self.query.trace_ttl is not None or (usable == -1).all():
+            return keep
+        kept = keep & usable
+        kept[int64s(stored.column(CLASS)) & kept & ~NAMED == 0] = 0
+        return kept
 
     def _united(self, found: list[MatchSet], stored: Batch) -> MatchSet:
         """All matches, in an order that depends on their events alone."""

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools, validity
+from penstock.columnar.codes import Bools, group_codes, validity
 from penstock.errors import Defect
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.match_output import MatchOutput
 from penstock.kernel.contracts import State
+from penstock.metadata.constraints.conditions import ConditionOptions
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.registration import Registration
+from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
-from penstock.operators.patterns.engine import CLASS, MatchSet, PatternEngine, trace_codes
+from penstock.operators.patterns.engine import CLASS, MatchSet, Outlook, PatternEngine
 from penstock.operators.patterns.output import MatchRows
-from penstock.operators.patterns.tables import NAMED
+from penstock.operators.patterns.tables import NAMED, WATCHED
+from penstock.operators.patterns.watching import OnStaticUnsat, Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
 from penstock.operators.waiting import Waiting
 
+#: Columns of waiting rows under constraints: number of the type; in the shadow, bits of the class that would have been lost.
+KIND, MASKED = pa.field("_kind", pa.int16()), pa.field("_masked", pa.int64())
 _NO_KEY = "an event without key belongs to no trace"
 _NO_TIME = "event times count from 0"
 
@@ -45,6 +53,12 @@ class PatternMatch:
         What is shown of a match.
     time_type
         Type of the times of a match in the output.
+    constraints
+        What the traces obey, by their process. Traces that cannot match (any more) are given up; the answer is the same.
+    on_violation
+        What happens when events do not: written down, refused with the batch, or only watched, giving nothing up.
+    options, on_static_unsat
+        How constraints are compiled, and whether a query that can never match is refused or has an empty answer.
 
     Notes
     -----
@@ -74,19 +88,38 @@ class PatternMatch:
         input_schema: pa.Schema,
         output: MatchOutput | None = None,
         time_type: pa.DataType | None = None,
+        constraints: ConstraintSet | None = None,
+        on_violation: ViolationPolicy = ViolationPolicy.RECORD,
+        options: ConditionOptions | None = None,
+        on_static_unsat: OnStaticUnsat = "error",
     ) -> None:
         self.query = query
-        self._engine = PatternEngine(query, input_schema)
+        self._watch: TraceWatch | None = None
+        if constraints is not None and query.key:
+            keys = [input_schema.field(name) for name in query.key]
+            self._watch = TraceWatch(query, constraints, on_violation, keys, options, on_static_unsat)
+        self._engine = PatternEngine(query, input_schema, None if self._watch is None else self._watch.watched)
         self._rows = MatchRows(query, output or MatchOutput(), self._engine.schema, time_type or pa.int64())
         self.output_schema = self._rows.output_schema
         self._columns = self._needed_columns()
         own = [input_schema.field(input_schema.get_field_index(name)) for name in self._columns]
-        self._stored_schema = pa.schema([*own, *self._engine.extra_fields])
-        self._waiting = Waiting(self._stored_schema)
-        self._log = SegmentLog("kept")
+        self._stored_schema = pa.schema([*own, *self._engine.extra_fields, *([MASKED] if self._is_shadow else [])])
+        self._waiting = Waiting(pa.schema([*self._stored_schema, *([KIND] if self._watch is not None else [])]))
+        self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
         self._frontier = NEVER
         self._totals = {"matches": 0, "null_keys": 0, "bad_times": 0, "passed_over": 0, "expired": 0}
+        if self._watch is not None:
+            self._totals["lost"] = 0
+
+    @property
+    def _is_shadow(self) -> bool:
+        return self._watch is not None and self._watch.is_shadow
+
+    @property
+    def registration(self) -> Registration | None:
+        """What was concluded from the constraints, for people."""
+        return None if self._watch is None else self._watch.registration
 
     def _needed_columns(self) -> list[str]:
         """Columns of a row that output, key or a condition on complete matches need."""
@@ -104,15 +137,19 @@ class PatternMatch:
         if oldest < self._frontier:
             raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
         batch, refused = self._accepted(batch)
-        classes = self._engine.classify(batch.rows)
+        if self._watch is not None and self._watch.is_empty:
+            return refused
+        classes, kinds = self._engine.classify(batch.rows)
         relevant = self._engine.is_relevant(classes)
         self._totals["passed_over"] += int(np.count_nonzero(~relevant))
         if not relevant.all():
-            batch, classes = batch.filter(relevant), classes[relevant]
+            batch, classes, kinds = batch.filter(relevant), classes[relevant], kinds[relevant]
         if batch.num_rows:
-            own = [batch.column(name) for name in self._columns]
-            columns = [*own, *self._engine.extra_columns(batch.rows, classes)]
-            self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema)))
+            columns = [*(batch.column(name) for name in self._columns), *self._engine.extra_columns(batch.rows, classes)]
+            if self._watch is not None:
+                nothing = [pa.array(np.zeros(batch.num_rows, np.int64))] if self._watch.is_shadow else []
+                columns += [*nothing, pa.array(kinds.astype(np.int16))]
+            self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
         return refused
 
     def _accepted(self, batch: Batch) -> tuple[Batch, tuple[Quarantined, ...]]:
@@ -140,24 +177,72 @@ class PatternMatch:
     def on_control(self, decision: Control) -> Elements:
         return ()
 
-    def _advance(self, frontier: int) -> list[Batch]:
+    def _advance(self, frontier: int) -> list[Batch | Quarantined]:
         horizon, self._frontier = Horizon(self._frontier, frontier), frontier
         released = self._waiting.release(frontier)
-        held = self._kept.num_rows
-        if not released.num_rows and not (self._due < frontier).any():
+        is_silent = self._watch is not None and self._watch.has_silent(frontier)
+        if not released.num_rows and not is_silent and not (self._due < frontier).any():
             self._forget_old(frontier)
             return []
-        everything = Batch.concat([self._kept, released]) if held else released
-        codes, number = trace_codes(everything, self.query.key)
+        if self._watch is not None:
+            return self._search_under_watch(self._watch, released, horizon)
+        codes, number = self._codes(released)
+        return self._search(released, codes, number, horizon)
+
+    def _codes(self, released: Batch, *between: list[pa.Array]) -> tuple[Int64s, int]:
+        """A number for the key of each row kept, of what stands between, and of each row released."""
+        rows = self._kept.num_rows + released.num_rows
+        parts = [[self._kept.column(name), released.column(name)] for name in self.query.key]
+        for keys in between:
+            parts = [[old, key, new] for (old, new), key in zip(parts, keys, strict=True)]
+        codes, _, number = group_codes([pa.concat_arrays(part) for part in parts], rows)
+        return codes, number
+
+    def _search(
+        self, released: Batch, codes: Int64s, number: int, horizon: Horizon, sight: Sight | None = None
+    ) -> list[Batch | Quarantined]:
+        """Look through the traces of released rows and those that are due; codes are those of kept and of released rows."""
+        held = self._kept.num_rows
         concerned = np.zeros(number, np.bool_)
         concerned[codes[held:]] = True
-        concerned[codes[:held][self._due < frontier]] = True
-        chosen = np.flatnonzero(concerned[codes])
-        stored = everything if len(chosen) == everything.num_rows else everything.take(chosen)
-        outcome = self._engine.search(stored, codes[chosen], number, horizon)
-        self._keep(~concerned[codes[:held]], stored, outcome.keep, outcome.due)
-        self._forget_old(frontier)
+        concerned[codes[:held][self._due < horizon.new]] = True
+        if sight is not None:
+            concerned |= sight.is_moved[sight.known]
+        active = concerned[codes]
+        stored = Batch.concat([self._kept.filter(active[:held]), released]) if active[:held].any() else released
+        outlook = None if sight is None else self._outlook(sight, codes, active)
+        outcome = self._engine.search(stored, codes[active], number, horizon, outlook)
+        self._keep(~active[:held], stored, outcome.keep, outcome.due)
+        self._forget_old(horizon.new)
         return self._results(outcome.matches, stored)
+
+    def _outlook(self, sight: Sight, codes: Int64s, active: Bools) -> Outlook:
+        held = self._kept.num_rows
+        slots = np.concatenate([sight.known[codes[:held]], sight.slots])[active]
+        return Outlook(sight.is_spent[slots], sight.settled[slots], sight.usable[slots])
+
+    def _search_under_watch(self, watch: TraceWatch, released: Batch, horizon: Horizon) -> list[Batch | Quarantined]:
+        """The same for what constraints leave over."""
+        held, known = self._kept.num_rows, len(watch.table)
+        codes, number = self._codes(released, watch.table.keys)
+        of_table, of_new = codes[held : held + known], codes[held + known :]
+        classes, kinds = int64s(released.column(CLASS)) & ~WATCHED, int64s(released.column(KIND.name))
+        shown = released.with_rows(released.rows.select(self._columns))
+        sight = watch.observe(shown, classes, kinds, of_new, of_table, number, horizon.new)
+        self._traces.clear()
+        if len(watch.table):
+            self._traces.add(watch.table.stored())
+        classes = classes if watch.is_shadow else classes & ~sight.masked
+        values = {CLASS: classes, **({MASKED.name: sight.masked} if watch.is_shadow else {})}
+        needed = self._engine.is_relevant(classes) & ~sight.is_hopeless[sight.slots]
+        stays = ~sight.is_hopeless[sight.known[codes[:held]]]
+        if not stays.all():
+            self._kept, self._due = self._kept.filter(stays), self._due[stays]
+            self._write()
+        released = _with_values(released, self._stored_schema, values).filter(needed)
+        sight = replace(sight, slots=sight.slots[needed])
+        codes = np.concatenate([codes[:held][stays], of_new[needed]])
+        return [*self._search(released, codes, number, horizon, sight), *sight.refused]
 
     def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s) -> None:
         """Remember the events of traces that were not looked at, and of the others what was asked for."""
@@ -187,10 +272,13 @@ class PatternMatch:
         if self._kept.num_rows:
             self._log.add(self._kept.stored())
 
-    def _results(self, matches: MatchSet, stored: Batch) -> list[Batch]:
+    def _results(self, matches: MatchSet, stored: Batch) -> list[Batch | Quarantined]:
         for number in self._engine.residual:
             matches = matches.take(self._rows.truth(self._engine.conditions.across[number].expr, matches, stored))
         self._totals["matches"] += matches.number
+        if self._is_shadow and matches.number:
+            of_no_use = int64s(stored.column(MASKED.name))[matches.rows] >> matches.atoms & 1
+            self._totals["lost"] += int(np.count_nonzero(np.bitwise_or.reduceat(of_no_use, matches.starts[:-1])))
         return [self._rows.rows(matches, stored)] if matches.number else []
 
     # -- state ------------------------------------------------------------------------------------------------------------
@@ -201,7 +289,9 @@ class PatternMatch:
             "totals": dict(self._totals),
             "next": [self._waiting.log.next, self._log.next],
         }
-        return State(meta, {**self._waiting.log.stored(), **self._log.stored()})
+        if self._watch is not None:
+            meta |= {"watch": self._watch.totals, "types": list(self._watch.types), "traces": self._traces.next}
+        return State(meta, {**self._waiting.log.stored(), **self._log.stored(), **self._traces.stored()})
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
@@ -211,12 +301,23 @@ class PatternMatch:
         self._kept = Batch.restored(self._log.whole(self._stored_schema)) if len(self._log) else Batch.empty(self._stored_schema)
         # When matches become due is derived: looking at every trace once more changes nothing and tells.
         self._due = np.full(self._kept.num_rows, NEVER, np.int64)
+        if self._watch is not None and "watch" in meta:
+            self._traces.reload(meta["traces"], state.segments)
+            rows = self._traces[next(iter(self._traces))] if len(self._traces) else None
+            self._watch.resume(meta["watch"], rows, meta["types"])
 
     def counters(self) -> Mapping[str, int]:
-        logs = (self._waiting.log, self._log)
+        logs = (self._waiting.log, self._log, self._traces)
         return {
             "state_rows": sum(log.num_rows for log in logs),
             "state_bytes": sum(log.num_bytes for log in logs),
             "segments": sum(map(len, logs)),
             **self._totals,
+            **({} if self._watch is None else self._watch.totals),
         }
+
+
+def _with_values(batch: Batch, schema: pa.Schema, values: Mapping[str, Int64s]) -> Batch:
+    """The columns of a schema, some of them with other numbers."""
+    columns = [pa.array(values[name]) if name in values else batch.column(name) for name in schema.names]
+    return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -22,6 +22,8 @@ from penstock.operators.patterns.conditions import Condition, Conditions
 
 #: Bits of an event's class beside those of leaves: its type is named by the query, or ends a trace.
 NAMED, TERMINAL = 1 << 61, 1 << 62
+#: A row's type matters to constraints; only while it waits.
+WATCHED = 1 << 60
 #: Leaves a query may have, absences included: one bit each.
 MOST_LEAVES = 60
 #: Terms with more leaves than this compute what is enabled instead of looking it up.
@@ -29,6 +31,14 @@ _MOST_LOOKED_UP = 12
 
 ANY, NEXT, PARTITION, STRICT = range(4)
 _STRATEGIES = {Strategy.ANY: ANY, Strategy.NEXT: NEXT, Strategy.PARTITION: PARTITION, Strategy.STRICT: STRICT}
+
+
+class Watched(NamedTuple):
+    """What constraints need to see: names of types by number, those that matter, and those that end a trace."""
+
+    types: tuple[str, ...]
+    relevant: frozenset[str]
+    terminal: tuple[str, ...]
 
 
 class Rules(NamedTuple):

@@ -1,0 +1,98 @@
+"""Events and traces that break a constraint, as rows for the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from penstock.errors import ConstraintViolated
+from penstock.metadata.constraints.bank import STATUSES, Outcome
+from penstock.metadata.constraints.conditions import FailingConditions
+from penstock.metadata.constraints.supervision import PRUNED, ViolationPolicy
+from penstock.metadata.constraints.tables import Words, from_words
+from penstock.metadata.constraints.violations import Violation, ViolationDetector
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import Quarantined
+
+#: Reason code of everything that breaks a constraint.
+REASON = "constraint_violated"
+_PRUNED = np.array([status in PRUNED for status in STATUSES])
+
+
+class Complaints:
+    """Writes violations down, or stops at the first one.
+
+    The compiled loops tell which events break something; what, is looked up here once for each combination that occurs.
+
+    Parameters
+    ----------
+    conditions
+        Constraints, and the types that are seen.
+    policy
+        Under `error` a violation stops the batch; in the shadow no trace has been given up.
+    is_complete
+        Whether traces have an end at which missing events can be told.
+    """
+
+    def __init__(self, conditions: FailingConditions, policy: ViolationPolicy, is_complete: bool) -> None:
+        self.policy, self.is_complete, self.number = policy, is_complete, 0
+        self._detector = ViolationDetector(conditions.theory, conditions.relevant)
+
+    def of_events(
+        self, rows: Batch, order: Int64s, slots: Int64s, rank: Int64s, kinds: Int64s, outcome: Outcome
+    ) -> list[Quarantined]:
+        """Rows that break a constraint; `order` are the rows behind the other arrays."""
+        broken = np.flatnonzero(outcome.broken)
+        if not len(broken):
+            return []
+        together = _lower_in_group(slots, rank, kinds, outcome.earlier.shape[1])
+        pruned = _PRUNED[outcome.before[broken]] & (self.policy is not ViolationPolicy.SHADOW)
+        parts = (
+            outcome.earlier[broken],
+            together[broken],
+            kinds[broken, None].astype(np.uint64),
+            pruned[:, None].astype(np.uint64),
+        )
+        kinds_of_breach, which = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)
+        width = outcome.earlier.shape[1]
+        refused = []
+        for number, breach in enumerate(kinds_of_breach):
+            seen, lower = from_words(breach[:width]), from_words(breach[width : 2 * width])
+            found = self._detector.on_event(int(breach[-2]), seen, lower, bool(breach[-1]))
+            chosen = np.sort(order[broken[which.reshape(-1) == number]])
+            refused += self._noted(found, rows.take(chosen))
+        return refused
+
+    def of_ends(self, keys: Batch, seen: Words, is_pruned: np.ndarray) -> list[Quarantined]:
+        """Traces that are over, or forgotten: what is missing in them, and contradictions of more than two types."""
+        pruned = (is_pruned & (self.policy is not ViolationPolicy.SHADOW)).astype(np.uint64)
+        breaches, which = np.unique(np.concatenate((seen, pruned[:, None]), axis=1), axis=0, return_inverse=True)
+        refused = []
+        for number, breach in enumerate(breaches):
+            found: Iterable[Violation] = self._detector.on_end(from_words(breach[:-1]), bool(breach[-1]), wide=True)
+            if not self.is_complete:
+                found = [each for each in found if each.kind != "missing"]
+            refused += self._noted(list(found), keys.take(np.flatnonzero(which.reshape(-1) == number)))
+        return refused
+
+    def _noted(self, found: list[Violation], rows: Batch) -> list[Quarantined]:
+        if not found:
+            return []
+        text = "; ".join(map(str, found))
+        if self.policy is ViolationPolicy.ERROR:
+            raise ConstraintViolated(f"{text}; first in {rows.rows.slice(0, 1).to_pylist()[0]}")
+        self.number += len(found) * rows.num_rows
+        return [Quarantined(rows, REASON, text)]
+
+
+def _lower_in_group(slots: Int64s, rank: Int64s, kinds: Int64s, width: int) -> Words:
+    """For each event the types among those simultaneous with it that have no higher number."""
+    own = np.zeros((len(kinds), width), np.uint64)
+    places = np.arange(len(kinds))
+    own[places, kinds >> 6] = np.uint64(1) << (kinds & 63).astype(np.uint64)
+    starts = np.flatnonzero(np.concatenate([[True], (slots[1:] != slots[:-1]) | (rank[1:] != rank[:-1])]))
+    groups = np.bitwise_or.reduceat(own, starts, axis=0)[np.repeat(np.arange(len(starts)), np.diff([*starts, len(kinds)]))]
+    below = np.where(np.arange(width)[None, :] < (kinds >> 6)[:, None], ~np.uint64(0), np.uint64(0))
+    below[places, kinds >> 6] = own[places, kinds >> 6] | (own[places, kinds >> 6] - np.uint64(1))
+    return np.bitwise_and(groups, below)

@@ -1,0 +1,294 @@
+"""Traces under constraints: which have become hopeless, which events need not be looked at, and which break a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columnar.codes import Bools
+from penstock.expressions.event_queries import EventQuery
+from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
+from penstock.metadata.constraints.conditions import ConditionOptions
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.registration import Registration, register, terminal_types
+from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
+from penstock.metadata.constraints.tracking import TraceStatus
+from penstock.model.batch import Batch, Int64s
+from penstock.model.elements import FOREVER, NEVER, Quarantined
+from penstock.model.event_patterns import EventOrder
+from penstock.operators.patterns._events import rank_events, sort_by_code, split_known
+from penstock.operators.patterns.complaints import Complaints
+from penstock.operators.patterns.leaf_masks import LeafMasks
+from penstock.operators.patterns.tables import Watched
+from penstock.operators.patterns.trace_table import TraceTable
+
+_LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
+_ONE = np.uint64(1)
+
+OnStaticUnsat = Literal["error", "empty"]
+
+
+def registered(
+    query: EventQuery,
+    constraints: ConstraintSet,
+    options: ConditionOptions | None = None,
+    on_static_unsat: OnStaticUnsat = "error",
+) -> Registration:
+    """The query with its constraints, as the search uses them.
+
+    Where neither silence nor a type ends a trace, it is forgotten with the window, so that what was not seen tells nothing.
+    """
+    known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
+    found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    if is_forgetful(query, found) and chosen.absences:
+        chosen = replace(chosen, absences=False)
+        found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    return found
+
+
+def is_forgetful(query: EventQuery, registration: Registration) -> bool:
+    """Whether traces have no end, so that they are forgotten when they leave the window."""
+    return query.trace_ttl is None and not query.terminal and not terminal_types(registration)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What constraints tell after new rows; of the traces by slot, with a last entry for rows of no trace.
+
+    Attributes
+    ----------
+    masked
+        For each new row the bits of its class that are of no use any more.
+    slots, known
+        Slot of the trace of each new row, and of each code; -1 for none.
+    is_hopeless
+        No match can come of the trace at all.
+    is_spent
+        No event will extend a match.
+    settled
+        Since when absences at the end of a match are settled.
+    usable
+        Bits of classes that kept events may still serve.
+    is_moved
+        Kept events of the trace are to be looked at again.
+    """
+
+    masked: Int64s
+    slots: Int64s
+    known: Int64s
+    is_hopeless: Bools
+    is_spent: Bools
+    settled: Int64s
+    usable: Int64s
+    is_moved: Bools
+    refused: list[Quarantined]
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """New events by trace and time: the rows they are, their slots, and what the reasoner said."""
+
+    rows: Int64s
+    ts: Int64s
+    rank: Int64s
+    kinds: Int64s
+    slots: Int64s
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The traces of new events: first event, slot, time of the last event, whether it goes on from before, has ended."""
+
+    first: Int64s
+    slots: Int64s
+    last: Int64s
+    goes_on: Bools
+    ended: Bools
+
+
+class TraceWatch:
+    """Follows the traces of one query under its constraints.
+
+    Parameters
+    ----------
+    query, constraints
+        What is sought, and what its traces obey.
+    policy
+        What happens when they do not. Constraints nobody vouches for are only watched.
+    key_fields
+        Columns of the key.
+    options, on_static_unsat
+        As for `register`.
+
+    Notes
+    -----
+    Per trace it keeps the key, the types seen, the leaves matched and what has failed, until the trace ends: by a type that
+    ends it, by silence, or, where neither is given, when it has left the window.
+    """
+
+    def __init__(
+        self,
+        query: EventQuery,
+        constraints: ConstraintSet,
+        policy: ViolationPolicy,
+        key_fields: Sequence[pa.Field],
+        options: ConditionOptions | None = None,
+        on_static_unsat: OnStaticUnsat = "error",
+    ) -> None:
+        self.query, self.policy = query, policy_for(constraints, policy)
+        self.registration = registered(query, constraints, options, on_static_unsat)
+        self.conditions = self.registration.conditions.condensed()
+        self._is_forgetful = is_forgetful(query, self.registration)
+        self._silence = query.within if self._is_forgetful else query.trace_ttl
+        self._bank = TraceBank(self.conditions)
+        self.table = TraceTable(self._bank, key_fields, self._silence is not None)
+        self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
+        self._masks = LeafMasks(query, self.conditions)
+        self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0}
+
+    @property
+    def is_shadow(self) -> bool:
+        return self.policy is ViolationPolicy.SHADOW
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event is worth a look, because the query never matches."""
+        return not self.is_shadow and not self.registration.verdict.is_satisfiable
+
+    @property
+    def watched(self) -> Watched:
+        """What the engine is to know of it."""
+        settling = {self.types[number] for number in self._masks.settling}
+        relevant = frozenset(self.conditions.theory.members(self.conditions.relevant)) | settling
+        return Watched(self.types, relevant, () if self.is_shadow else tuple(terminal_types(self.registration)))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Names of the types by their number."""
+        return tuple(self.conditions.theory.names)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        return {**self.counts, "violations": self._complaints.number, "watched_traces": len(self.table)}
+
+    def resume(self, totals: Mapping[str, int], traces: pa.RecordBatch | None, types: Sequence[str]) -> None:
+        """Go on from earlier totals and traces; `types` are the names of the types by the numbers they had."""
+        self.counts = {name: totals[name] for name in self.counts}
+        self._complaints.number = totals["violations"]
+        if traces is not None:
+            self.table.restore(traces, types)
+
+    def has_silent(self, frontier: int) -> bool:
+        """Whether some trace ends now for want of events."""
+        return self._silence is not None and bool((self.table.last < frontier - self._silence).any())
+
+    # -- events -----------------------------------------------------------------------------------------------------------
+
+    def observe(
+        self, rows: Batch, classes: Int64s, kinds: Int64s, codes: Int64s, known: Int64s, number: int, frontier: int
+    ) -> Sight:
+        """Take in new rows, in order of time, and then the ends of traces by silence before the frontier.
+
+        Parameters
+        ----------
+        classes, kinds
+            Class of each row for the engine, and number of its type or -1.
+        codes, known
+            Number of the key of each row, and of each trace in the table; all below `number`.
+        """
+        before = self._bank.columns.status.copy()
+        settled_before = self._masks.settled_before(self._bank.columns.seen)
+        slot_of_code = np.full(number, -1, np.int64)
+        slot_of_code[known] = np.arange(len(known))
+        events, cut = self._follow(rows, classes, kinds, codes, slot_of_code)
+        self._count(events, before)
+        refused = self._complaints.of_events(rows, events.rows, events.slots, events.rank, events.kinds, events.outcome)
+        slots, masked = np.full(len(classes), -1, np.int64), np.zeros(len(classes), np.int64)
+        slots[events.rows] = events.slots
+        masked[events.rows] = self._masks.lost(classes[events.rows], events.kinds, events.outcome)
+        sight = self._judged(events, cut, before, settled_before, masked, slots, slot_of_code, refused)
+        refused += self._finish(cut, frontier)
+        return sight
+
+    def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, codes: Int64s, slot_of_code: Int64s) -> tuple[_Events, _Cut]:
+        order = sort_by_code(codes, len(slot_of_code))
+        order = order[kinds[order] >= 0]
+        ts, sorted_codes, sorted_classes = rows.ts[order], codes[order], classes[order]
+        rank = rank_events(sorted_codes, ts, self.query.order is EventOrder.TOTAL)
+        lasts = np.full(len(slot_of_code), NEVER, np.int64)
+        lasts[slot_of_code >= 0] = self.table.last[slot_of_code[slot_of_code >= 0]]
+        ttl = self.query.trace_ttl
+        traces, first, slots, last, ended = split_known(
+            sorted_codes, ts, rank, sorted_classes, slot_of_code, lasts, -1 if ttl is None else ttl, ttl is None
+        )
+        goes_on = slots >= 0
+        slots[~goes_on] = self._bank.add(int(np.count_nonzero(~goes_on)))
+        every_last = np.concatenate([self.table.last, np.zeros(int(np.count_nonzero(~goes_on)), np.int64)])
+        every_last[slots] = last
+        self.table.add(rows, order[first[~goes_on]], every_last)
+        outcome = self._bank.advance(slots[traces], rank, kinds[order], self._masks.passed(sorted_classes))
+        return _Events(order, ts, rank, kinds[order], slots[traces], outcome), _Cut(first, slots, last, goes_on, ended)
+
+    def _judged(
+        self,
+        events: _Events,
+        cut: _Cut,
+        before: np.ndarray,
+        settled_before: list[Bools],
+        masked: Int64s,
+        slots: Int64s,
+        known: Int64s,
+        refused: list[Quarantined],
+    ) -> Sight:
+        columns, total = self._bank.columns, len(self._bank)
+        has_failed = columns.failed[:, 0] & _ONE != 0
+        ended, moved = np.zeros(total, np.bool_), np.zeros(total, np.bool_)
+        ended[cut.slots] = cut.ended
+        is_spent = has_failed | (columns.status == _EXHAUSTED)
+        moved[: len(before)] = (before == _LIVE) & is_spent[: len(before)]
+        settled = self._masks.settled(settled_before, events.slots, events.ts, events.kinds, total)
+        if self._masks.may_settle:
+            moved |= (settled > NEVER) & (settled < FOREVER)
+        usable = self._masks.usable(columns.failed)
+        if self.is_shadow:
+            has_failed, is_spent, ended, moved = (np.zeros(total, np.bool_) for _ in range(4))
+            settled, usable = np.full(total, FOREVER, np.int64), np.full(total, -1, np.int64)
+        return Sight(
+            masked,
+            slots,
+            known,
+            np.append(~columns.had_match & (has_failed | ended), False),
+            np.append(is_spent, False),
+            np.append(settled, FOREVER),
+            np.append(usable, -1),
+            np.append(moved, False),
+            refused,
+        )
+
+    def _finish(self, cut: _Cut, frontier: int) -> list[Quarantined]:
+        """Complain of what is missing in traces that are over, and forget them."""
+        over = np.zeros(len(self.table), np.bool_)
+        over[cut.slots] = cut.ended
+        if self._silence is not None:
+            over |= self.table.last < frontier - self._silence
+        gone = np.flatnonzero(over)
+        if not len(gone):
+            return []
+        columns = self._bank.columns
+        keys = Batch(self.table.key_rows(gone), self.table.last[gone], np.full(len(gone), -1, np.int64))
+        is_pruned = (columns.failed[gone, 0] & _ONE != 0) | (columns.status[gone] == _EXHAUSTED)
+        refused = self._complaints.of_ends(keys, columns.seen[gone], is_pruned)
+        self.table.keep(np.flatnonzero(~over))
+        return refused
+
+    def _count(self, events: _Events, before: np.ndarray) -> None:
+        outcome = events.outcome
+        self.counts["skipped"] += int(np.count_nonzero((outcome.before == _FAILED) | (outcome.before == _EXHAUSTED)))
+        for name, status in (("failed_traces", _FAILED), ("exhausted_traces", _EXHAUSTED)):
+            fresh = (outcome.before == _LIVE) & (outcome.after == status)
+            self.counts[name] += len(np.unique(events.slots[fresh]))

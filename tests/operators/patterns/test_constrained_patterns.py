@@ -1,0 +1,145 @@
+"""Properties B and B' on the operator: constraints never change an answer that obeys them, nor lose a match silently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from pattern_cases import SCHEMA, read
+from test_pattern_properties import DISORDER, queries, streams
+
+from penstock.expressions.event_queries import EventQuery
+from penstock.metadata.constraints.clauses import AtMostOnce, Constraint, Exclusive, Horn, Never, Prior, Require, Terminal
+from penstock.metadata.constraints.conditions import ConditionOptions
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.model.elements import Quarantined
+from penstock.model.event_patterns import EventOrder, Strategy
+from penstock.operators.patterns.operator import PatternMatch
+from penstock.testing.pattern_reference import Match, matches, traces
+from penstock.testing.reference import Row
+from penstock.testing.streams import run, run_with_restarts, stream_of
+from penstock.testing.tapes import batch_cuts
+
+ALPHABET = ("A", "B", "C", "Z")
+NAMES = st.sampled_from(ALPHABET)
+PAIRS = st.lists(NAMES, min_size=2, max_size=2, unique=True)
+ORDERS = st.one_of(st.builds(Prior, NAMES, NAMES), st.builds(AtMostOnce, NAMES), PAIRS.map(lambda pair: Exclusive(tuple(pair))))
+CLAUSES = st.builds(Horn, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple), st.one_of(st.none(), NAMES))
+CONSTRAINTS = st.one_of(ORDERS, ORDERS, PAIRS.map(lambda pair: Require(*pair)), CLAUSES, st.builds(Terminal, NAMES))
+OPTIONS = st.builds(ConditionOptions, disjunctions=st.sampled_from(["hierarchy", "mask", None]), reflexive=st.booleans())
+
+
+def is_consistent(trace: Sequence[Row], rule: ConstraintSet, order: EventOrder) -> bool:
+    """Whether a complete trace obeys a constraint, by definition."""
+    place = {row.pos: (row.ts, row.pos) if order is EventOrder.TOTAL else (row.ts, 0) for row in trace}
+    present = {row.values["type"] for row in trace}
+    for pair in rule.orders():
+        for one, other in product(trace, trace):
+            is_pair = (one.values["type"], other.values["type"]) == (pair.second, pair.first)
+            if is_pair and place[one.pos] < place[other.pos]:
+                return False
+    return all(not clause.body <= present or clause.head in present for clause in rule.clauses())
+
+
+def obeyed(query: EventQuery, rows: Sequence[Row], drawn: Sequence[Constraint]) -> ConstraintSet:
+    """Those of the constraints that every trace obeys."""
+    kept = []
+    for one in drawn:
+        rule = ConstraintSet(("id",), ALPHABET, (one,))
+        # Silence may cut a trace where its process goes on: what is required then says nothing of the parts.
+        says_enough = query.trace_ttl is None or not any(clause.head for clause in rule.clauses())
+        if says_enough and all(is_consistent(trace, rule, query.order) for trace in traces(query, rows)):
+            kept.append(one)
+    return ConstraintSet(("id",), ALPHABET, tuple(kept))
+
+
+def searched(sought: EventQuery, rows: Sequence[Row], rules: ConstraintSet, **options: Any) -> tuple[list[Match], PatternMatch, int]:
+    """Matches, the operator afterwards, and how many rows it set aside."""
+    cuts, restarts = options.pop("cuts", ()), options.pop("restarts", False)
+    elements = stream_of(rows, SCHEMA, cuts)
+    built = []
+
+    def make() -> PatternMatch:
+        built.append(PatternMatch(sought, SCHEMA, constraints=rules, on_static_unsat="empty", **options))
+        return built[-1]
+
+    out = run_with_restarts(make, elements) if restarts else run(make(), elements)
+    return sorted(read(sought, out)), built[-1], sum(isinstance(each, Quarantined) for each in out)
+
+
+def check_obedient(
+    sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any, disorder: list[int]
+) -> None:
+    if sought is None:
+        return
+    rules, expected = obeyed(sought, rows, drawn), sorted(matches(sought, rows, SCHEMA))
+    found, _, complaints = searched(sought, [row for row in rows if row.values["id"] is not None], rules, options=chosen)
+    assert found == expected
+    assert complaints == 0
+    arrival = sorted(range(len(rows)), key=lambda place: rows[place].ts + disorder[place % len(disorder)])
+    late = [rows[place] for place in arrival]
+    assert searched(sought, late, rules, options=chosen, cuts=cuts)[0] == expected, "another batching gives another answer"
+    assert searched(sought, late, rules, options=chosen, cuts=cuts, restarts=True)[0] == expected, "a restart changes the answer"
+
+
+MANY = st.lists(CONSTRAINTS, min_size=2, max_size=9)
+
+
+@given(queries(Strategy.ANY), streams(), MANY, OPTIONS, batch_cuts(), DISORDER)
+@settings(max_examples=150, deadline=None)
+def test_property_b_constraints_keep_every_match_under_any_match(
+    sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any, late: list[int]
+) -> None:
+    check_obedient(sought, rows, drawn, chosen, cuts, late)
+
+
+@given(
+    st.one_of(queries(Strategy.NEXT), queries(Strategy.PARTITION), queries(Strategy.STRICT)),
+    streams(),
+    MANY,
+    OPTIONS,
+    batch_cuts(),
+    DISORDER,
+)
+@settings(max_examples=80, deadline=None)
+def test_property_b_constraints_keep_every_match_under_the_other_strategies(
+    sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any, late: list[int]
+) -> None:
+    check_obedient(sought, rows, drawn, chosen, cuts, late)
+
+
+def may_settle_early(sought: EventQuery) -> bool:
+    return any(not absence.before for term in sought.terms for absence in term.absences)
+
+
+@given(queries(Strategy.ANY), streams(), st.lists(st.one_of(CONSTRAINTS, st.builds(Never, NAMES)), max_size=4), OPTIONS, batch_cuts())
+@settings(max_examples=150, deadline=None)
+def test_a_match_lost_to_wrong_constraints_is_never_lost_silently(
+    sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any
+) -> None:
+    """The end of every trace is in the data, so that what is missing shows."""
+    if sought is None or may_settle_early(sought):
+        return
+    drawn = [one for one in drawn if not isinstance(one, Terminal)]
+    keyed = [row for row in rows if row.values["id"] is not None]
+    clock = max((row.ts for row in keyed), default=0) + 1
+    if "Z" in sought.terminal:
+        ends = [{**keyed[0].values, "type": "Z", "id": key, "n": len(keyed) + key} for key in (1, 2)] if keyed else []
+        keyed = [*keyed, *(Row(clock, 100 + number, values) for number, values in enumerate(ends))]
+        drawn = [one for one in drawn if "Z" not in one.event_types]
+    rules = ConstraintSet(("id",), ALPHABET, tuple(drawn))
+    expected = sorted(matches(sought, keyed, SCHEMA))
+    found, after, complaints = searched(sought, keyed, rules, options=chosen)
+    assert set(found) <= set(expected)
+    assert searched(sought, keyed, rules, options=chosen, cuts=cuts)[0] == found, "another batching gives another answer"
+    if found != expected and after.registration is not None and after.registration.verdict.is_satisfiable:
+        assert complaints > 0
+        assert after.counters()["violations"] > 0
+    shown, shadow, _ = searched(sought, keyed, rules, options=chosen, on_violation=ViolationPolicy.SHADOW)
+    assert shown == expected, "the shadow gives nothing up"
+    if after.registration is not None and after.registration.verdict.is_satisfiable:
+        assert shadow.counters()["lost"] == len(expected) - len(found)
