@@ -1,0 +1,111 @@
+"""Input and queries of `benchmarks.patterns`, for both engines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+
+START_MILLIS = 1_767_225_600_000
+#: Distance of events, and the window: Flink's is open at its end, ours closed. All times are even, so that it does not matter.
+STEP_MILLIS, WINDOW_MILLIS = 2, 60_001
+KINDS = np.array(["A", "B", "C", "D"])
+COLUMNS = ("id", "kind", "price", "millis")
+#: Source partitions: files that are read side by side.
+PARTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One query in both tongues.
+
+    `pattern` and `conditions` are ours, `flink_pattern` and `flink_define` say the same in MATCH_RECOGNIZE. Types exclude
+    each other, so that at each start there is at most one way to match: what engines prefer does not matter.
+    """
+
+    name: str
+    pattern: str
+    conditions: tuple[str, ...]
+    flink_pattern: str
+    flink_define: str
+
+    @property
+    def our_query(self) -> str:
+        return f"""
+            EVENT {self.pattern} FROM events TYPE kind
+            WHERE partition-contiguity AND [id] AND {" AND ".join(self.conditions)}
+            WITHIN {WINDOW_MILLIS} MILLISECONDS
+            RETURN id, a.price AS first_price, c.price AS last_price"""
+
+    @property
+    def flink_query(self) -> str:
+        return f"""
+            SELECT id, first_price, last_price FROM events MATCH_RECOGNIZE (
+              PARTITION BY id ORDER BY ts
+              MEASURES A.price AS first_price, C.price AS last_price
+              ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW
+              PATTERN ({self.flink_pattern}) WITHIN INTERVAL '{WINDOW_MILLIS / 1000}' SECOND(2, 3)
+              DEFINE A AS A.kind = 'A', B AS {self.flink_define}, C AS C.kind = 'C')"""
+
+
+CONTESTS = (
+    Contest("seq", "SEQ(A a, B b, C c)", ("b.price > a.price",), "A B C", "B.kind = 'B' AND B.price > A.price"),
+    Contest(
+        "kleene",
+        "SEQ(A a, B+ b[], C c)",
+        ("b[i].price > b[i-1].price",),
+        "A B+ C",
+        "B.kind = 'B' AND (LAST(B.price, 1) IS NULL OR B.price > LAST(B.price, 1))",
+    ),
+)
+
+
+def make_events(number: int, keys: int, first: int = 0, seed: int = 1) -> pa.Table:
+    """Events from number `first` on: uniform keys, four types, prices below 1,000, one every two milliseconds."""
+    dice = np.random.default_rng((seed, first))
+    kinds = pa.DictionaryArray.from_arrays(pa.array(dice.integers(0, len(KINDS), number, np.int32)), pa.array(KINDS))
+    columns = [
+        dice.integers(0, keys, number),
+        kinds.cast(pa.string()),
+        dice.integers(0, 1_000, number),
+        START_MILLIS + STEP_MILLIS * np.arange(first, first + number),
+    ]
+    return pa.table(columns, names=list(COLUMNS))
+
+
+def write_events(folder: Path, number: int, keys: int, slices: int) -> tuple[Path, Path]:
+    """The events as CSV, dealt to the parts in turn: once cut into slices of time for Spark, once a file per part for Flink.
+
+    A micro-batch takes whole files, and a reader of Flink promises event times file by file; the bytes are the same. The
+    last row of each part is late enough to decide every match before it.
+
+    Returns
+    -------
+    tuple
+        The folder of the slices and the folder of the whole parts.
+    """
+    sliced, whole = folder / "sliced", folder / "whole"
+    for each in (sliced, whole):
+        each.mkdir(parents=True)
+    size = number // slices
+    for number_of_slice in range(slices):
+        events = make_events(size, keys, number_of_slice * size)
+        for part in range(PARTS):
+            path = sliced / f"slice-{number_of_slice:04d}-{part}.csv"
+            _write(path, events.take(pa.array(np.arange(part, size, PARTS))), part if number_of_slice == slices - 1 else None)
+            # Spark reads files in the order of their times.
+            os.utime(path, (1_000_000 + number_of_slice, 1_000_000 + number_of_slice))
+            with (whole / f"part-{part}.csv").open("ab") as out:
+                out.write(path.read_bytes())
+    return sliced, whole
+
+
+def _write(path: Path, events: pa.Table, last: int | None) -> None:
+    if last is not None:
+        end = events.column("millis")[-1].as_py() + 2 * WINDOW_MILLIS
+        events = pa.concat_tables([events, pa.table([[last], ["D"], [0], [end]], schema=events.schema)])
+    csv.write_csv(events, path, csv.WriteOptions(include_header=False, quoting_style="none"))
