@@ -52,7 +52,6 @@ class MatchParser(ClauseParser):
         if source is not None and self._match(TokenType.MATCH_RECOGNIZE):
             inner = source.copy()
             source.meta.update(match=self._parse_match(), matched=inner, window=None)
-            inner.meta.update(window=source.meta.get("window"))
             source.set("alias", None)
             if not self._is("OUTPUT", "TO") and (alias := self._parse_table_alias()):
                 source.set("alias", alias)

@@ -184,7 +184,7 @@ class _Reading:
 
     def _split(self, column: exp.Column) -> tuple[str, str]:
         """Variable and column of a name; a star has no column."""
-        variable = self.variable(column.table, self.text.place_of(column)) if column.table else ""
+        variable = self.variable(column.table, self.text.place_of(column.args["table"])) if column.table else ""
         if isinstance(column.this, exp.Star):
             return variable, ""
         if column.name not in self.schema:

@@ -301,6 +301,8 @@ def _matched(match: MatchText, source: exp.Expr, several: bool, context: Context
         text = "MATCH_RECOGNIZE must know the column of event time; select it in the query it reads, under any name"
         raise SyntaxMistake(text, match.place)
     node = RowPatternMatch(inner.node, row_query(match, inner.bare, time, context.clock, context.text, context.functions))
+    if not len(node.schema):
+        raise SyntaxMistake("the matches have no columns; write MEASURES … AS name, or ALL ROWS PER MATCH", match.place)
     bare = node.schema.named("the matches")
     pairs = tuple((f"{alias}.{name}", Column(name)) for name in bare.names)
     return Input(alias, Project(node, pairs) if several else node, bare, window_of(source), inner.place)
