@@ -39,9 +39,7 @@ def conjunctions(draw: st.DrawFn):
         move=draw(st.sampled_from(["rotate", "swap"])), check=draw(st.sampled_from(["stage_end", "continuous"])),
         seed=draw(st.integers(0, 9)),
     )  # fmt: skip
-    chosen = FilterSettings(
-        order, draw(st.integers(1, 20)), draw(st.integers(0, 99)), mode=draw(st.sampled_from(["shard", "global"]))
-    )
+    chosen = FilterSettings(order, draw(st.integers(1, 20)), draw(st.integers(0, 99)), mode=draw(st.sampled_from(list(Mode))))
     cuts = sorted(draw(st.sets(st.integers(1, rows), max_size=4)) | {rows})
     forced = [draw(st.none() | st.permutations([f"f{i}" for i in range(count)])) for _ in cuts]
     return count, columns, chosen, cuts, forced

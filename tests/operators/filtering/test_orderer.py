@@ -59,6 +59,53 @@ def test_two_shards_follow_one_orderer(algorithm: str):
     assert orders[-1][0] == "f0"
 
 
+def measured(mode: Mode) -> AdaptiveFilter:
+    """Filters of unknown cost, as a task makes them anew for each micro-batch."""
+    filters = [Filter(f"f{i}", OnArrow(lambda column: column, (f"b{i}",))) for i in range(4)]
+    order = OrderSettings("agreedy", probability=0.5, window_rows=200, min_fill=100)
+    return AdaptiveFilter(flag_schema(4), filters, FilterSettings(order, 256, mode=mode), "f")
+
+
+def test_between_decisions_a_shard_repairs_the_order_once_it_knows_costs():
+    batch, told = drifting(6000), Control(0, "filter_costs", {"operator": "f", "costs": {f"f{i}": 1.0 for i in range(4)}})
+    unknowing, obedient, repairing = measured(Mode.BOTH), measured(Mode.GLOBAL), measured(Mode.BOTH)
+    obedient.on_control(told)
+    repairing.on_control(told)
+    kept = [[part.pos.tolist() for part in each.on_batch(0, batch)] for each in (unknowing, obedient, repairing)]
+    assert kept[0] == kept[1] == kept[2]
+    assert unknowing.order == obedient.order == ("f0", "f1", "f2", "f3")
+    assert repairing.order[0] == "f0"
+    assert repairing.policy.reorderings >= 2
+    assert sum(repairing.tally.evaluations) < 0.8 * sum(obedient.tally.evaluations)
+    # The driver learns from all of them alike, whatever they do meanwhile.
+    assert len(unknowing.report().rows) == len(obedient.report().rows) == len(repairing.report().rows) == 200
+
+
+def test_a_policy_that_needs_one_stage_for_all_is_not_repaired_by_shards():
+    batch = drifting(6000)
+    order = OrderSettings("sweep", probability=0.5, stage_rows=100)
+    operator = AdaptiveFilter(flag_schema(4), flag_filters(4), FilterSettings(order, 256, mode=Mode.BOTH), "f")
+    operator.on_batch(0, batch)
+    assert operator.policy.version == 0
+
+
+def test_shards_that_repair_orders_are_told_costs_when_they_change():
+    order = OrderSettings(window_rows=4, min_fill=4)
+    orderer = Orderer(plain("ab"), FilterSettings(order, mode=Mode.BOTH), "f")
+    assert orderer.decide() is None
+    found = []
+    for batch, seconds in enumerate((1e-3, 1.1e-3, 9e-3)):
+        orderer.absorb(batch, [ShardReport("f", 0, ProfileRows.empty(), [[(1000, seconds)], [(1000, 2e-3)]], 0, 1000, 0)])
+        found.append(orderer.decide())
+    assert found[0] is not None
+    assert (found[0].kind, sorted(found[0].detail["costs"])) == ("filter_costs", ["a", "b"])
+    assert found[1] is None
+    assert found[2] is not None
+    again = Orderer(plain("ab"), FilterSettings(order, mode=Mode.BOTH), "f")
+    again.restore(json.loads(json.dumps(orderer.snapshot())))
+    assert again.decide() is None
+
+
 def report(bits: list[int], version: int = 0, filters: int = 2, ts: int = 0) -> ShardReport:
     words = np.array(bits, np.uint64)
     rows = ProfileRows(words, np.full(len(words), 2**filters - 1, np.uint64), np.full(len(words), ts))
