@@ -9,20 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.model.event_patterns import absent as absent
+    from penstock.model.event_patterns import any_of as any_of
+    from penstock.model.event_patterns import atom as atom
+    from penstock.model.event_patterns import both as both
+    from penstock.model.event_patterns import either as either
+    from penstock.model.event_patterns import seq as seq
     from penstock.runners.spark.app import App as App
     from penstock.runners.spark.filtering import filter as filter
     from penstock.runners.spark.functions import aggregate as aggregate
     from penstock.runners.spark.functions import join as join
     from penstock.runners.spark.functions import stream as stream
+    from penstock.runners.spark.matching import match as match
 
 __version__ = "0.1.0"
 
 #: Where each public name lives. Loaded on first use: a Spark worker that needs one operator must not import everything.
 _EXPORTS = {
     "App": "penstock.runners.spark.app",
+    "absent": "penstock.model.event_patterns",
     "aggregate": "penstock.runners.spark.functions",
+    "any_of": "penstock.model.event_patterns",
+    "atom": "penstock.model.event_patterns",
+    "both": "penstock.model.event_patterns",
+    "either": "penstock.model.event_patterns",
     "filter": "penstock.runners.spark.filtering",
     "join": "penstock.runners.spark.functions",
+    "match": "penstock.runners.spark.matching",
+    "seq": "penstock.model.event_patterns",
     "stream": "penstock.runners.spark.functions",
 }
 

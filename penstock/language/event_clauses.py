@@ -69,23 +69,35 @@ class EventParser(ClauseParser):
         self._tokens_size = len(self._tokens)
         self._advance(0)
         leaves: list[LeafText] = []
-        found = EventText(place, self._parse_alternatives(leaves), leaves)
+        found = EventText(place, self._parse_event_alternatives(leaves), leaves)
+        seen: set[str] = set()
+        while self._curr and not self._is("OUTPUT", "TO"):
+            first = self._curr
+            self._parse_event_clause(found)
+            if first.text.upper() in seen:
+                raise self._mistake("this clause stands twice; keep one", first)
+            seen.add(first.text.upper())
+        return found
+
+    def _parse_event_clause(self, found: EventText) -> None:
+        """One clause behind the pattern; they come in any order."""
+        place = self._place()
         if self._match(TokenType.FROM):
             found.source = self._parse_event_source()
             found.type_column = self._name("the column of types") if self._match_text_seq("TYPE") else None
-        if self._match(TokenType.PARTITION_BY):
-            found.key = self._separated(lambda: self._name("a column"))
-        if self._match(TokenType.WHERE):
+        elif self._match(TokenType.PARTITION_BY):
+            found.key += self._separated(lambda: self._name("a column"))
+        elif self._match(TokenType.WHERE):
             self._parse_event_conditions(found)
-        if self._match_text_seq("WITHIN"):
+        elif self._match_text_seq("WITHIN"):
             found.within = self._parse_amount()
-        if self._match_text_seq("RETURN"):
-            self._parse_returned(found)
-        if self._is("OPTIONS"):
-            found.options_place = self._place()
-            self._advance()
-            found.options = dict(self._listed(self._parse_option))
-        return found
+        elif self._match_text_seq("RETURN"):
+            self._parse_event_return(found)
+        elif self._match_text_seq("OPTIONS"):
+            found.options, found.options_place = dict(self._listed(self._parse_option)), place
+        else:
+            legal = ["FROM", "PARTITION BY", "WHERE", "WITHIN", "RETURN", "OPTIONS", "OUTPUT TO"]
+            raise self._mistake(expected(self._curr.text, legal, "behind the pattern"))
 
     def _parse_event_source(self) -> exp.Expr:
         """A stream, a query or a select; what it is called does not matter, so it has no alias."""
@@ -108,50 +120,50 @@ class EventParser(ClauseParser):
 
     # -- pattern ----------------------------------------------------------------------------------------------------------
 
-    def _parse_alternatives(self, leaves: list[LeafText]) -> EventPattern:
-        parts = [self._parse_together(leaves)]
+    def _parse_event_alternatives(self, leaves: list[LeafText]) -> EventPattern:
+        parts = [self._parse_event_conjunction(leaves)]
         while self._match(TokenType.OR):
-            parts.append(self._parse_together(leaves))
+            parts.append(self._parse_event_conjunction(leaves))
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
-    def _parse_together(self, leaves: list[LeafText]) -> EventPattern:
-        parts = [self._parse_pattern(leaves)]
+    def _parse_event_conjunction(self, leaves: list[LeafText]) -> EventPattern:
+        parts = [self._parse_event_pattern(leaves)]
         while self._match(TokenType.AND):
-            parts.append(self._parse_pattern(leaves))
+            parts.append(self._parse_event_pattern(leaves))
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
-    def _parse_pattern(self, leaves: list[LeafText]) -> EventPattern:
+    def _parse_event_pattern(self, leaves: list[LeafText]) -> EventPattern:
         if self._match(TokenType.NOT):
-            return self._parse_absence(leaves)
+            return self._parse_event_absence(leaves)
         if self._match(TokenType.L_PAREN):
-            inner = self._parse_alternatives(leaves)
+            inner = self._parse_event_alternatives(leaves)
             self._bracket(TokenType.R_PAREN, ")")
             return inner
         word = self._curr.text.upper() if self._curr else ""
         if word in _OPERATORS and word != "ANY" and self._next and self._next.token_type == TokenType.L_PAREN:
             self._advance()
-            parts = tuple(self._listed(lambda: self._parse_alternatives(leaves)))
+            parts = tuple(self._listed(lambda: self._parse_event_alternatives(leaves)))
             return Seq(parts) if word == "SEQ" else And(parts) if word == "AND" else Or(parts)
-        return self._parse_leaf(leaves)
+        return self._parse_event_leaf(leaves)
 
-    def _parse_leaf(self, leaves: list[LeafText]) -> Atom:
+    def _parse_event_leaf(self, leaves: list[LeafText]) -> Atom:
         place = self._place()
         types = self._parse_event_types()
         repeat = Repeat.PLUS if self._match(TokenType.PLUS) else Repeat.STAR if self._match(TokenType.STAR) else Repeat.ONCE
-        variable = self._parse_variable()
+        variable = self._parse_event_variable()
         opening = self._curr
         if self._match_text_seq("[", "]") and repeat is Repeat.ONCE:
             raise self._mistake(f"[] is a list of events, and {types[0].name} is one event; write {types[0].name}+", opening)
-        leaves.append(LeafText(types, place, self._parse_own_condition()))
+        leaves.append(LeafText(types, place, self._parse_event_filter()))
         return Atom(tuple(table.name for table in types), variable, repeat)
 
-    def _parse_absence(self, leaves: list[LeafText]) -> Absent:
+    def _parse_event_absence(self, leaves: list[LeafText]) -> Absent:
         place = self._place()
         self._bracket(TokenType.L_PAREN, "(")
         if (self._curr.text.upper() if self._curr else "") in ("SEQ", "AND", "OR"):
             raise self._mistake("only types can be absent: !(A) or !(ANY(A, B)); give the inner pattern a query of its own")
-        types, variable = self._parse_event_types(), self._parse_variable()
-        leaves.append(LeafText(types, place, self._parse_own_condition()))
+        types, variable = self._parse_event_types(), self._parse_event_variable()
+        leaves.append(LeafText(types, place, self._parse_event_filter()))
         self._bracket(TokenType.R_PAREN, ")")
         return Absent(tuple(table.name for table in types), variable)
 
@@ -168,13 +180,13 @@ class EventParser(ClauseParser):
         name = self._name("a type of events, SEQ, AND, OR, ANY or !")
         return exp.Table(this=exp.to_identifier(name.text, quoted=True).update_positions(token))
 
-    def _parse_variable(self) -> str:
+    def _parse_event_variable(self) -> str:
         token = self._curr
         if not token or token.text.upper() in _CLAUSES or token.token_type not in (TokenType.IDENTIFIER, *self.ID_VAR_TOKENS):
             return ""
         return self._name("a variable").text
 
-    def _parse_own_condition(self) -> exp.Expr | None:
+    def _parse_event_filter(self) -> exp.Expr | None:
         if not self._match(TokenType.L_BRACKET):
             return None
         condition = self._parse_disjunction()
@@ -187,7 +199,7 @@ class EventParser(ClauseParser):
     def _parse_event_conditions(self, found: EventText) -> None:
         while True:
             first = self._curr
-            strategy = self._parse_strategy()
+            strategy = self._parse_event_strategy()
             if strategy is not None:
                 if found.strategy is not None:
                     raise self._mistake(f"the query has a strategy already: {found.strategy[0]}; keep one", first)
@@ -197,27 +209,27 @@ class EventParser(ClauseParser):
                 if not self._match(TokenType.R_BRACKET):
                     raise self._mistake(expected(self._curr.text if self._curr else "", ["]", ","], "behind [attribute"))
             else:
-                found.conditions.append(self._parse_one_condition())
+                found.conditions.append(self._parse_event_condition())
             if self._match(TokenType.OR):
                 raise self._mistake("AND joins conditions here; put alternatives in parentheses: (a.x > 1 OR b.x > 1)", self._prev)
             if not self._match(TokenType.AND):
                 return
 
-    def _parse_one_condition(self) -> exp.Expr:
+    def _parse_event_condition(self) -> exp.Expr:
         condition = self._parse_equality()
         if condition is None:
             legal = ["a condition", "[attribute]", "a strategy such as skip-till-next-match"]
             raise self._mistake(expected(self._curr.text if self._curr else "", legal, "in WHERE"))
         return condition
 
-    def _parse_strategy(self) -> Strategy | None:
+    def _parse_event_strategy(self) -> Strategy | None:
         for strategy in Strategy:
             parts = [part for word in strategy.split("-") for part in ("-", word)][1:]
             if self._match_text_seq(*(part.upper() for part in parts)):
                 return strategy
         return None
 
-    def _parse_returned(self, found: EventText) -> None:
+    def _parse_event_return(self, found: EventText) -> None:
         is_word = not (self._next and self._next.token_type in (TokenType.DOT, TokenType.L_BRACKET))
         if is_word and self._match_text_seq("EVENTS"):
             found.returns_events = True
@@ -225,9 +237,9 @@ class EventParser(ClauseParser):
                 return
         if self._match(TokenType.STAR):
             return
-        found.returned = self._separated(self._parse_measure)
+        found.returned = self._separated(self._parse_event_measure)
 
-    def _parse_measure(self) -> exp.Expr:
+    def _parse_event_measure(self) -> exp.Expr:
         value = self._parse_disjunction()
         if value is None:
             raise self._mistake(

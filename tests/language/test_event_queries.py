@@ -260,6 +260,12 @@ MISTAKES = [
     ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (order 'late')", "language.syntax", "option 'order' is 'late'; it has timestamp, total"),
     ("SEQ(A a, B b) FROM «D» WITHIN 5", "language.syntax", "say which column has the types: FROM … TYPE column"),
     ("SEQ(A a, B b) FROM D TYPE «kind» WITHIN 5", "language.unknown-column", "stream 'D' has no column 'kind'"),
+    ("SEQ(A a, B b) WITHIN 5 «WITHIN» 6", "language.syntax", "this clause stands twice"),
+    (
+        "SEQ(A a, B b) «HAVING» a.p > 1 WITHIN 6",
+        "language.syntax",
+        "found 'HAVING' behind the pattern; expected FROM, PARTITION BY",
+    ),
     ("SEQ(A a «B») WITHIN 5", "language.syntax", "expected ) or ,"),
 ]
 

@@ -71,7 +71,7 @@ def stream(
         Columns that name the source partition and the offset in it (for Kafka: partition, offset).
     """
     delay = _micros(disorder) if disorder else -1
-    return Described(frame, time, delay, _tuple(unique), _tuple(clustered), _tuple(ordered), punctuations, partition, position)
+    return Described(frame, time, delay, several(unique), several(clustered), several(ordered), punctuations, partition, position)
 
 
 def join(
@@ -124,15 +124,15 @@ def join(
     ``ps.join(auctions, bids, on="item_id", punctuations=True, how="left_anti")`` gives auctions without bid.
     """
     kind = _kind(how)
-    keys = _tuple(on)
+    keys = several(on)
     sides = [declared("left", left, punctuations), declared("right", right, punctuations)]
     bounds = (within, within) if isinstance(within, str) else within
     items = _join_items(kind, sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
-    equal = " AND ".join(f"l.{_q(key)} = r.{_q(key)}" for key in keys)
+    equal = " AND ".join(f"l.{quoted(key)} = r.{quoted(key)}" for key in keys)
     on_text = f"{equal} AND ({condition})" if condition else equal
-    left_source, right_source = (f"{_q(side)} {side[0]} {_window(bound)}" for side, bound in zip(_SIDES, bounds, strict=True))
+    left_source, right_source = (f"{quoted(side)} {side[0]} {_window(bound)}" for side, bound in zip(_SIDES, bounds, strict=True))
     text = f"SELECT {', '.join(items)} FROM {left_source} {kind.words} JOIN {right_source} ON {on_text}"
-    return _run(text, sides, str(quarantine))
+    return run_query(text, sides, str(quarantine))
 
 
 def aggregate(
@@ -167,18 +167,19 @@ def aggregate(
     ``ps.aggregate(bids, by="item_id", window="1 minute", aggregates={"bids": "count(*)"})``
     """
     source = declared("input", frame, False)
-    keys = _tuple(by)
-    items = [*map(_q, keys), *(f"{text} AS {_q(name)}" for name, text in aggregates.items())]
+    keys = several(by)
+    items = [*map(quoted, keys), *(f"{text} AS {quoted(name)}" for name, text in aggregates.items())]
     text = f"SELECT {', '.join([*items, 'window_start()', 'window_end()'])} FROM input {_window(window, advance)}"
-    text += f" GROUP BY {', '.join(map(_q, keys))}" if keys else ""
+    text += f" GROUP BY {', '.join(map(quoted, keys))}" if keys else ""
     text += f" HAVING {having}" if having else ""
-    return _run(text, [source], str(quarantine))
+    return run_query(text, [source], str(quarantine))
 
 
 # -- how -------------------------------------------------------------------------------------------------------------
 
 
-def _run(text: str, inputs: Sequence[tuple[StreamDeclaration, DataFrame]], quarantine: str) -> DataFrame:
+def run_query(text: str, inputs: Sequence[tuple[StreamDeclaration, DataFrame]], quarantine: str) -> DataFrame:
+    """Answers of one query over DataFrames."""
     catalog = Catalog("penstock")
     for declaration, _ in inputs:
         catalog.add_stream(declaration)
@@ -235,8 +236,8 @@ def _kind(how: str) -> JoinKind:
 def _key_text(kind: JoinKind, name: str) -> str:
     """The key, from a side that has it."""
     if kind is JoinKind.FULL:
-        return f"coalesce(l.{_q(name)}, r.{_q(name)})"
-    return f"{'r' if kind is JoinKind.RIGHT else 'l'}.{_q(name)}"
+        return f"coalesce(l.{quoted(name)}, r.{quoted(name)})"
+    return f"{'r' if kind is JoinKind.RIGHT else 'l'}.{quoted(name)}"
 
 
 def _join_items(
@@ -248,7 +249,7 @@ def _join_items(
     sides: Sequence[tuple[StreamDeclaration, DataFrame]],
 ) -> list[str]:
     marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
-    items = [f"{_key_text(kind, left[key].name)} AS {_q(left[key].name)}" for key in keys]
+    items = [f"{_key_text(kind, left[key].name)} AS {quoted(left[key].name)}" for key in keys]
     taken = {key.lower() for key in keys}
     both = (("l", left, marks[0]), ("r", right, marks[1]))
     for alias, schema, mark in both if kind.shows_pairs else both[:1]:
@@ -257,7 +258,7 @@ def _join_items(
                 continue
             shown = item.name + suffix if item.name.lower() in taken else item.name
             taken.add(shown.lower())
-            items.append(f"{alias}.{_q(item.name)} AS {_q(shown)}")
+            items.append(f"{alias}.{quoted(item.name)} AS {quoted(shown)}")
     return items
 
 
@@ -286,9 +287,9 @@ def _micros(text: str) -> int:
     return int(amount) * _UNITS_US[unit.rstrip("s")]
 
 
-def _tuple(names: Names) -> tuple[str, ...]:
+def several(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _q(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,116 @@
+"""Event patterns on ordinary streaming DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from penstock.errors import InvalidDeclaration
+from penstock.model.event_patterns import Absent, And, Atom, EventPattern, Seq
+from penstock.runners.spark.functions import Described, Names, declared, quoted, run_query, several
+
+#: What the one stream is called inside.
+_EVENTS = "events"
+
+
+def match(
+    frames: DataFrame | Described | Mapping[str, DataFrame | Described],
+    pattern: str | EventPattern,
+    by: Names = (),
+    where: Names = (),
+    within: str = "",
+    strategy: str = "",
+    returns: str | Mapping[str, str] = "",
+    type_column: str = "type",
+    quarantine: str | Path = "",
+    **options: str | int | bool,
+) -> DataFrame:
+    """Matches of an event pattern.
+
+    Parameters
+    ----------
+    frames
+        One stream whose `type_column` says what type each event has; or streams by type.
+    pattern
+        `"SEQ(A a, !(B b), C+ c[])"`, or with its clauses `"SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 5 minutes"`; or an
+        object that `ps.seq`, `ps.both`, `ps.either`, `ps.atom`, `ps.any_of` and `ps.absent` make. What stands in the text
+        is not given again by a parameter.
+    by
+        Columns on which all events of a match agree; they spread the work over shards.
+    where
+        Conditions in SQL over attributes of the variables: `"a.x < b.x"`, `"c[i].x > c[i-1].x"`, `"count(c) > 2"`.
+    within
+        Greatest distance of the last event from the first: "10 minutes".
+    strategy
+        "skip-till-any-match" (as nothing), "skip-till-next-match", "partition-contiguity" or "strict-contiguity".
+    returns
+        Measures: name to SQL, or a list in SQL such as "a.x, b.x - a.x AS gain"; "events": a row for each event of a match.
+        Nothing: one row per match, with a struct for each variable and a list of structs for each repeated one.
+    quarantine
+        Directory for late and bad rows and events without key. Without one they fail the query.
+    options
+        `order="total"`, `reuse=False`, `kleene_last="maximal"`, `trace_ttl="1 hour"`, `terminal="Done"`,
+        `max_runs_per_key=1000`, `position="offset"`.
+
+    Returns
+    -------
+    DataFrame
+        The matches; write them with `writeStream` in append mode. A match comes when event time has passed its last event.
+
+    Examples
+    --------
+    ``ps.match(orders, "SEQ(Quote q, Order o)", by="order_id", where="o.price > q.price", within="1 day")``
+
+    ``ps.match({"Shelf": shelf, "Exit": exits}, ps.seq(ps.atom("Shelf", "s"), ps.atom("Exit", "x")), by="tag", within="1 hour")``
+    """
+    is_one = not isinstance(frames, Mapping)
+    given = {_EVENTS: frames} if not isinstance(frames, Mapping) else dict(frames)
+    if not given:
+        raise InvalidDeclaration("there is no stream to search; give a DataFrame, or one for each type", "ps.match")
+    inputs = [declared(name, frame, False) for name, frame in given.items()]
+    text = pattern if isinstance(pattern, str) else pattern_text(pattern)
+    clauses = [
+        text if text.strip().upper().startswith("EVENT ") else f"EVENT {text}",
+        f"FROM {quoted(_EVENTS)} TYPE {quoted(type_column)}" if is_one else "",
+        f"PARTITION BY {', '.join(map(quoted, several(by)))}" if by else "",
+        f"WHERE {' AND '.join([*([strategy] if strategy else []), *_conditions(where)])}" if where or strategy else "",
+        f"WITHIN {within}" if within else "",
+        f"RETURN {_measures(returns)}" if returns else "",
+        f"OPTIONS ({', '.join(f'{name} {_option(value)}' for name, value in options.items())})" if options else "",
+    ]
+    return run_query(" ".join(filter(None, clauses)), inputs, str(quarantine))
+
+
+def pattern_text(pattern: EventPattern) -> str:
+    """The pattern as the language writes it, whatever its types are called.
+
+    Examples
+    --------
+    >>> from penstock.model.event_patterns import absent, atom, seq
+    >>> print(pattern_text(seq(atom("shelf read", "s"), absent("B"), atom("C", "c", "+"))))
+    SEQ(`shelf read` `s`, !(`B`), `C`+ `c`)
+    """
+    if isinstance(pattern, Atom | Absent):
+        types = ", ".join(map(quoted, pattern.types))
+        name = types if len(pattern.types) == 1 else f"ANY({types})"
+        variable = f" {quoted(pattern.variable)}" if pattern.variable else ""
+        return f"!({name}{variable})" if isinstance(pattern, Absent) else f"{name}{pattern.repeat}{variable}"
+    word = "SEQ" if isinstance(pattern, Seq) else "AND" if isinstance(pattern, And) else "OR"
+    return f"{word}({', '.join(map(pattern_text, pattern.parts))})"
+
+
+def _conditions(where: Names) -> Sequence[str]:
+    """Each in parentheses, so that alternatives stay together; several in one text are meant to be read as they are."""
+    return [f"({text})" for text in several(where)]
+
+
+def _measures(returns: str | Mapping[str, str]) -> str:
+    if isinstance(returns, str):
+        return returns
+    return ", ".join(f"{text} AS {quoted(name)}" for name, text in returns.items())
+
+
+def _option(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool | int) else "'" + value.replace("'", "\\'") + "'"

@@ -1,0 +1,183 @@
+"""Event patterns on Spark: the answers of the same text in process, ps.match on DataFrames, and restarts in mid-match."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hosts import bag, json_lines, write_files
+from pyspark.sql import DataFrame, SparkSession
+
+import penstock as ps
+from penstock.model.schema import TIMESTAMP
+from penstock.runners.spark.app import App
+from penstock.runners.spark.session import clone_session
+from penstock.testing.undisturbed import undisturbed
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema({"type": pa.string(), "id": pa.int64(), "price": pa.float64(), "n": pa.int64(), "ts": TIMESTAMP})
+COLUMNS = "id BIGINT, price DOUBLE, n BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 3 SECONDS"
+FILES = 4
+
+STREAMS = """
+CREATE STREAM events (type STRING, {columns}) USING json OPTIONS (path '{folder}/events', maxFilesPerTrigger '1');
+CREATE STREAM Quote ({columns}) USING json OPTIONS (path '{folder}/Quote', maxFilesPerTrigger '1');
+CREATE STREAM Cancel ({columns}) USING json OPTIONS (path '{folder}/Cancel', maxFilesPerTrigger '1');
+"""
+QUERIES = {
+    "risen": "EVENT SEQ(Quote q, Order o) FROM events WHERE [id] AND o.price > q.price WITHIN 10 seconds",
+    "taken": """EVENT SEQ(Quote q, !(Cancel c), Order o) FROM events WHERE [id] AND skip-till-next-match
+        WITHIN 20 seconds RETURN q.price, o.price, o.n - q.n AS apart, match_start, match_end""",
+    "runs": """EVENT SEQ(Quote+ q[], Order o) FROM events WHERE [id] AND skip-till-next-match AND q[i].price > q[i-1].price
+        WITHIN 15 seconds RETURN count(q) AS quotes, max(q.price) AS top, o.price""",
+    "broken": "EVENT SEQ(Quote q, Cancel c) WHERE [id] AND c.price < q.price WITHIN 10 seconds RETURN EVENTS",
+    "silent": "EVENT SEQ(Quote q, !(Order o)) FROM events WHERE [id] WITHIN 4 seconds RETURN q.n",
+    "counted": "SELECT id, count(*) AS n, window_start() FROM taken [RANGE 20 SECONDS] GROUP BY id",
+}
+
+
+def events(seed: int, rows: int = 240) -> list[dict[str, Any]]:
+    """Times run back by less than the bound; some events have no price, and some a type nobody asks for."""
+    rng = random.Random(seed)
+    times = sorted((rng.randrange(0, 90_000) for _ in range(rows)), key=lambda time: time + rng.randrange(2_900))
+    return [
+        {
+            "type": rng.choice(["Quote", "Quote", "Order", "Cancel", "Visit"]),
+            "id": rng.randrange(5),
+            "price": rng.choice([1.0, 2.5, 4.0, None]),
+            "n": number,
+            "ts": START + timedelta(milliseconds=time),
+        }
+        for number, time in enumerate(times)
+    ]
+
+
+def written_streams(folder: Path, rows: list[dict[str, Any]]) -> tuple[str, Mapping[str, pa.RecordBatch]]:
+    """Streams over the rows, in files; and the same rows for the runner in process."""
+    parts = {"events": rows, **{kind: [row for row in rows if row["type"] == kind] for kind in ("Quote", "Cancel")}}
+    tables = {}
+    for name, part in parts.items():
+        size = -(-len(part) // FILES)
+        write_files(folder / name, "json", [json_lines(part[at * size : (at + 1) * size]) for at in range(FILES)])
+        schema = SCHEMA if name == "events" else SCHEMA.remove(0)
+        tables[name] = pa.RecordBatch.from_pylist(part, schema)
+    return STREAMS.format(columns=COLUMNS, folder=folder), tables
+
+
+def forget_last_commit(checkpoint: Path) -> int:
+    """As if the driver had died between the sinks and the commit log."""
+    commits = checkpoint / "spark" / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    return last
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    own = clone_session(spark)
+    own.conf.set("spark.sql.shuffle.partitions", "3")
+    return own
+
+
+class Kept:
+    """Answers by query and micro-batch: one that is repeated after a restart has its number and counts once."""
+
+    def __init__(self) -> None:
+        self.batches: dict[str, dict[int, list[Any]]] = {name: {} for name in QUERIES}
+        self.repeated: dict[str, list[tuple[list[Any], list[Any]]]] = {name: [] for name in QUERIES}
+
+    @property
+    def functions(self) -> dict[str, Callable[[int, pa.Table], None]]:
+        return {query: partial(self._keep, query) for query in self.batches}
+
+    def _keep(self, query: str, epoch: int, rows: pa.Table) -> None:
+        if epoch in self.batches[query]:
+            self.repeated[query].append((self.batches[query][epoch], rows.to_pylist()))
+        self.batches[query][epoch] = rows.to_pylist()
+
+    def rows(self, query: str) -> list[Any]:
+        return [row for rows in self.batches[query].values() for row in rows]
+
+
+def unnumbered(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Numbers of matches follow from positions in the sources, which hosts count differently."""
+    return bag({name: value for name, value in row.items() if name != "match_id"} for row in rows)
+
+
+def test_a_restart_in_mid_match_changes_no_answer_of_any_event_query(spark: SparkSession, tmp_path: Path) -> None:
+    kept, (streams, tables) = Kept(), written_streams(tmp_path, events(1))
+    text = streams + "".join(f"CREATE CQ {name} AS {query} OUTPUT TO callable;\n" for name, query in QUERIES.items())
+    app, checkpoint, later = App.from_text(text, functions=kept.functions), tmp_path / "checkpoint", tmp_path / "later"
+    for name in tables:  # half of the files come after the restart
+        for number in range(FILES // 2, FILES):
+            (later / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / f"{number}.json").rename(later / name / f"{number}.json")
+    first = app.start(checkpoint, spark=spark, shards=3)
+    first.process_all_available()
+    first.stop()
+    assert first.reports()[-1].state_rows > 20, "too little is half complete to prove anything"
+    last = forget_last_commit(checkpoint)
+    for name in tables:
+        for path in sorted((later / name).iterdir()):
+            path.rename(tmp_path / name / path.name)
+    second = app.start(checkpoint, spark=spark)
+    second.process_all_available()
+    second.end()
+    local = undisturbed(text, tables)
+    for name in QUERIES:
+        assert local.collected.rows(name), f"{name} has no answers, so it proves nothing"
+        assert unnumbered(kept.rows(name)) == unnumbered(local.collected.rows(name)), name
+    assert any(before for pairs in kept.repeated.values() for before, _ in pairs), f"nothing was answered in micro-batch {last}"
+    for pairs in kept.repeated.values():
+        assert all(bag(before) == bag(after) for before, after in pairs)
+
+
+def stream_of(session: SparkSession, folder: Path, columns: str) -> DataFrame:
+    frame = session.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(folder))
+    return frame.withWatermark("ts", "3 seconds")
+
+
+def collected(frame: DataFrame, checkpoint: Path, name: str) -> list[dict[str, Any]]:
+    query = frame.writeStream.format("memory").queryName(name).option("checkpointLocation", str(checkpoint)).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return frame.sparkSession.sql(f"SELECT * FROM {name}").toArrow().to_pylist()
+
+
+def test_patterns_match_on_data_frames_as_text_and_as_objects(session: SparkSession, tmp_path: Path) -> None:
+    # A last event far later lets event time pass all others.
+    rows = [*events(2, 150), {"type": "Visit", "id": 0, "price": None, "n": 999, "ts": START + timedelta(hours=1)}]
+    streams, tables = written_streams(tmp_path, rows)
+    wanted = undisturbed(f"{streams} CREATE CQ q AS {QUERIES['taken']}", tables).collected.rows("q")
+    assert wanted
+    typed = "type STRING, id BIGINT, price DOUBLE, n BIGINT, ts TIMESTAMP"
+    frame = stream_of(session, tmp_path / "events", typed)
+    as_text = ps.match(frame, QUERIES["taken"].replace("FROM events", ""))
+    as_object = ps.match(
+        frame,
+        ps.seq(ps.atom("Quote", "q"), ps.absent("Cancel"), ps.atom("Order", "o")),
+        by="id",
+        strategy="skip-till-next-match",
+        within="20 seconds",
+        returns={
+            "q_price": "q.price",
+            "o_price": "o.price",
+            "apart": "o.n - q.n",
+            "match_start": "match_start",
+            "match_end": "match_end",
+        },
+    )
+    assert as_text.columns == as_object.columns == ["id", "q_price", "o_price", "apart", "match_start", "match_end"]
+    assert bag(collected(as_text, tmp_path / "text", "as_text")) == bag(wanted)
+    assert bag(collected(as_object, tmp_path / "object", "as_object")) == bag(wanted)
