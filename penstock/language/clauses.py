@@ -19,7 +19,7 @@ from penstock.language.syntax import Amount, Format, Text, WindowClause, Word, e
 
 #: Words that may follow an amount and are no unit.
 _AFTER_AMOUNT = frozenset(
-    {"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT", "FROM", "WHERE", "DEFINE", "SUBSET"}
+    {"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT", "FROM", "WHERE", "WITHIN", "DEFINE", "SUBSET"}
 )
 
 
