@@ -62,6 +62,7 @@ EXAMPLES: Mapping[str, Example] = {
             sentences=("alerts", "alert"),
             package="order_fulfilment",
         ),
+        Example("stocks", "trades of twelve stocks: rising runs and V shapes by MATCH_RECOGNIZE", sentences=("news", "sentence")),
     )
 }
 

@@ -38,6 +38,7 @@ from penstock.kernel.packing import EVERYWHERE
 from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.multiway import probes_text, spread_of, with_copies
 from penstock.lowering.prefix import prefix_of
+from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
@@ -50,6 +51,7 @@ from penstock.plan.describe import describe
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import Node, Reference, WindowJoin
+from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.apply import rewritten
 
 CATALYST, KERNEL, QUERY = "catalyst", "kernel", "query"
@@ -256,9 +258,11 @@ def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
 
 
 def _order(node: Node) -> list[str]:
-    """Who orders the conditions of an adaptive filter or the probes of a multiway join; nothing for other operators."""
+    """Who orders conditions of an adaptive filter or probes of a multiway join, how row patterns are sought; else nothing."""
     if isinstance(node, MJoin):
         return [probes_text(node), str(spread_of(node))]
+    if isinstance(node, RowPatternMatch):
+        return shown_search(node)
     if not isinstance(node, AdaptiveFilter):
         return []
     asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""

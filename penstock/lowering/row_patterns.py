@@ -1,4 +1,4 @@
-"""How the search for row patterns is run."""
+"""How the search for row patterns is run, and how it is shown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.kernel.contracts import Operator
+from penstock.operators.patterns.rows.conditions import RowConditions
 from penstock.operators.patterns.rows.engine import RowEngine
 from penstock.operators.patterns.rows.operator import RowPatternMatch
+from penstock.operators.patterns.rows.program import Program
 from penstock.plan.nodes import row_patterns as nodes
+
+
+def shown_search(node: nodes.RowPatternMatch) -> list[str]:
+    """The automaton, and how conditions are tested, for explain."""
+    program, conditions = Program(node.query.pattern), RowConditions(node.query, node.input.schema)
+    defined = dict(node.query.definitions)
+    direct = [name for name, expr in zip(node.query.variables, conditions.direct, strict=True) if expr is not None]
+    dependent = [name for name in node.query.variables if name in defined and name not in direct]
+    tested = [f"for all rows at once: {', '.join(direct)}"] if direct else []
+    tested += [f"row by row, as they depend on the match: {', '.join(dependent)}"] if dependent else []
+    work = "; a place that failed is not tried again" if not dependent else ""
+    automaton = f"automaton: {str(program).replace(': ', ' ').replace(chr(10), ' · ')}{work}"
+    return [automaton, *([f"conditions {'; '.join(tested)}"] if tested else [])]
 
 
 def row_pattern_recipe(node: nodes.RowPatternMatch) -> Callable[[], Operator]:

@@ -13,11 +13,12 @@ from penstock.workloads.nexmark import Nexmark
 from penstock.workloads.orders import Orders
 from penstock.workloads.pairs import Pairs
 from penstock.workloads.punctuated import Punctuated
+from penstock.workloads.stocks import Stocks
 from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
 WORKLOADS: Mapping[str, type[ColumnarWorkload]] = {
-    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Network, Nexmark, Orders, Telecom, Traffic)
+    kind.name: kind for kind in (Auction, Pairs, Punctuated, Keyed, Network, Nexmark, Orders, Stocks, Telecom, Traffic)
 }
 
 

@@ -40,6 +40,8 @@ CREATE CQ filtered_by_shards AS SELECT /*+ ORDER(mode = 'shard', probability = 1
   FROM a WHERE wide(s) > 0 AND s RLIKE 'b' AND wide(s) < 2;
 CREATE CQ matched AS EVENT SEQ(ab p, a+ q[], !(b r)) FROM a TYPE s WHERE [k] AND q[i].v > p.v WITHIN 6;
 CREATE CQ matched_across AS EVENT SEQ(a p, b q) WHERE [k] AND skip-till-next-match AND p.v < q.v WITHIN 9 RETURN p.s, q.v;
+CREATE CQ recognized AS SELECT * FROM a MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES FIRST(p.s) AS first, COUNT(q.*) AS n
+  PATTERN (p q+) WITHIN 6 DEFINE q AS s >= PREV(s) AND COUNT(q.v) < 3);
 CREATE CQ announced AS SELECT punctuation, known_at FROM PUNCTUATIONS OF grouped_for_ever;
 """
 

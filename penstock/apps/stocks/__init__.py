@@ -1,0 +1,1 @@
+"""Stocks: rising runs and V shapes among prices, by `MATCH_RECOGNIZE`."""
