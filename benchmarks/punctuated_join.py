@@ -135,10 +135,10 @@ def _useless(schema: pa.Schema, number: int, count: int) -> Punctuation:
 
 
 def _rows(schema: pa.Schema, rng: np.random.Generator, rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(rng.integers(0, 10_000, rows)), pa.array(np.arange(rows))], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.array(rng.integers(0, rows // 2, rows)), pa.array(np.arange(rows))], schema=schema)
 
 
-def overhead_of_useless(repetitions: int = 5) -> float:
+def overhead_of_useless(repetitions: int = 9) -> float:
     """Thirty tuples a punctuation, all of them useless, over no punctuations; the runs alternate."""
     _seconds(0, 3)
     found = [(_seconds(0), _seconds(20_000 // 30)) for _ in range(repetitions)]
@@ -170,7 +170,7 @@ def _timed_rows(rng: np.random.Generator, since: int, rows: int, is_declared: bo
     return pa.RecordBatch.from_pydict({**columns, **({"mark": pa.nulls(rows, pa.string())} if is_declared else {})})
 
 
-def overhead_of_silent(repetitions: int = 5) -> float:
+def overhead_of_silent(repetitions: int = 9) -> float:
     """Streams that may carry punctuations and never do over streams that cannot; the runs alternate."""
     _seconds_of_job(True, 2)
     found = [(_seconds_of_job(False), _seconds_of_job(True)) for _ in range(repetitions)]

@@ -26,7 +26,7 @@ from penstock.metadata.scoped import coded, read_statement
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.declarations import RowPolicy, StreamDeclaration
 from penstock.model.elements import NEVER
-from penstock.model.patterns import constant, one_of
+from penstock.model.patterns import constant, one_of, one_of_sorted
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
@@ -341,6 +341,21 @@ def split_mark(mark: Punctuation, keys: tuple[str, ...] | None, shards: int, sch
         yield shard, share
 
 
+def _split_numbers(mark: Punctuation, key: str, shards: int, schema: Schema) -> Iterator[tuple[int, Punctuation]]:
+    """Shares of a list that came from data: it can be as long as a batch, so no Python object is made of a value."""
+    numbers = mark.pattern(key).whole
+    assert numbers is not None
+    homes = shard_of([pa.array(numbers, _hashed_type(schema[key].type))], len(numbers), shards)
+    for shard in range(shards):
+        mine = numbers[homes == shard]
+        if len(mine):
+            yield shard, mark.narrowed(key, one_of_sorted(mine))
+
+
+def _hashed_type(kind: pa.DataType) -> pa.DataType:
+    return pa.int64() if pa.types.is_timestamp(kind) else kind
+
+
 def lives_in(mark: Punctuation, keys: tuple[str, ...], shard: int, shards: int, schema: Schema) -> bool:
     """Whether all rows the punctuation speaks about belong to one shard, by the key columns."""
     listed = _listed(mark, keys)
@@ -356,9 +371,6 @@ def _listed(mark: Punctuation, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
 
 
 def _homes(listed: Sequence[tuple[Any, ...]], keys: tuple[str, ...], shards: int, schema: Schema) -> Int64s:
-    kinds = [schema[key].type for key in keys]
-    columns = [
-        pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else kind)
-        for values, kind in zip(zip(*listed, strict=True), kinds, strict=True)
-    ]
+    kinds = [_hashed_type(schema[key].type) for key in keys]
+    columns = [pa.array(list(values), kind) for values, kind in zip(zip(*listed, strict=True), kinds, strict=True)]
     return shard_of(columns, len(listed), shards)

@@ -74,6 +74,8 @@ class Announcements:
     def add(self, punctuation: Punctuation) -> bool:
         """Remember a punctuation; False when it announces nothing new."""
         reduced = self._reduced(punctuation)
+        if self._is_for_one_column(reduced):
+            return self._add_to_column(reduced)
         if self.covers(reduced):
             return False
         if reduced.is_end_of_stream:
@@ -92,12 +94,18 @@ class Announcements:
         self._clear()
         self.has_ended = True
 
-    def _add_to_column(self, reduced: Punctuation) -> None:
+    def _is_for_one_column(self, reduced: Punctuation) -> bool:
+        """Whether nothing but the announcements about one attribute says if it is new, as for most punctuations."""
+        is_alone = len(reduced.names) == 1 and not (self.has_ended or self._others or reduced.is_empty)
+        return is_alone and not (reduced.patterns[0].is_range and reduced.names[0] in self._widen)
+
+    def _add_to_column(self, reduced: Punctuation) -> bool:
         (name,), (pattern,) = reduced.names, reduced.patterns
         column = self._column(name)
-        column.add(pattern)
+        is_new = column.add(pattern)
         if column.is_complete:
             self._end()
+        return is_new
 
     def _column(self, name: str) -> AttributeSet:
         if name not in self._columns:
@@ -226,14 +234,14 @@ class Announcements:
 
     def beyond(self, punctuation: Punctuation) -> Punctuation | None:
         """The punctuation without listed values already known; None when nothing is left."""
-        if self.covers(punctuation):
-            return None
         restricted = punctuation.restricted
-        if len(restricted) == 1:
-            ((name, pattern),) = restricted.items()
-            if name in self._columns:
-                return punctuation.narrowed(name, self._columns[name].beyond(pattern))
-        return punctuation
+        names = [name for name, pattern in restricted.items() if pattern.has_values and name in self._columns]
+        if len(restricted) != 1 or not names or self.has_ended:
+            return None if self.covers(punctuation) else punctuation
+        fresh = self._columns[names[0]].beyond(restricted[names[0]])
+        left = punctuation if fresh is restricted[names[0]] else punctuation.narrowed(names[0], fresh)
+        is_known = left.is_empty or (bool(self._others) and self.covers(left))
+        return None if is_known else left
 
     def prune(self, known: Announcements) -> None:
         """Forget what another set of announcements covers."""

@@ -300,7 +300,8 @@ class Pattern:
         if coded == "*":
             return ANY
         if "in" in coded:
-            return one_of(map(decode, coded["in"]))
+            numbers = _whole(coded["in"])
+            return one_of(map(decode, coded["in"])) if numbers is None else one_of_sorted(numbers)
         lo, hi = map(decode, coded["range"])
         return between(lo, hi, coded["bounds"][0] == "[", coded["bounds"][1] == "]")
 
@@ -321,6 +322,8 @@ ANY = Pattern(Kind.WILDCARD)
 #: Matches nothing.
 EMPTY = Pattern(Kind.EMPTY)
 _EVERY_VALUE = Pattern(Kind.RANGE)
+#: Lists of integers from this length on are worth an array.
+_LONG = 16
 
 
 def constant(value: Any) -> Pattern:
@@ -386,6 +389,16 @@ def one_of_sorted(numbers: Int64s) -> Pattern:
     if not len(numbers):
         return EMPTY
     return Pattern(Kind.LIST if len(numbers) > 1 else Kind.CONSTANT, listed=None, whole=numbers)
+
+
+def _whole(values: list[Any]) -> Int64s | None:
+    """A long list of integers as an array; None for anything else."""
+    if len(values) < _LONG or set(map(type, values)) != {int}:
+        return None
+    try:
+        return np.unique(np.array(values, np.int64))
+    except OverflowError:
+        return None
 
 
 def _listed(values: tuple[Any, ...]) -> Pattern:
