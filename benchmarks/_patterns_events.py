@@ -34,14 +34,6 @@ class Contest:
     flink_define: str
 
     @property
-    def our_query(self) -> str:
-        return f"""
-            EVENT {self.pattern} FROM events TYPE kind
-            WHERE partition-contiguity AND [id] AND {" AND ".join(self.conditions)}
-            WITHIN {WINDOW_MILLIS} MILLISECONDS
-            RETURN id, a.price AS first_price, c.price AS last_price"""
-
-    @property
     def flink_query(self) -> str:
         return f"""
             SELECT id, first_price, last_price FROM events MATCH_RECOGNIZE (

@@ -27,7 +27,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,21 +36,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+import penstock as ps
 from benchmarks._patterns_events import CONTESTS, PARTS, WINDOW_MILLIS, Contest, make_events, write_events
 from benchmarks.common import main, session, timed
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.parse import parse
-from penstock.language.application import parse_query
-from penstock.lowering.stages import build_job
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.workflows.workflow import order_fulfilment
 from penstock.model.batch import Batch
 from penstock.model.elements import End, Heartbeat
 from penstock.model.event_patterns import Strategy, seq
 from penstock.operators.patterns.operator import PatternMatch
-from penstock.plan.catalog import Catalog
-from penstock.runners.spark.functions import declared
-from penstock.runners.spark.pipeline import answers, build_pipeline
 from penstock.workloads.contracts import Options
 from penstock.workloads.orders import Orders
 
@@ -108,11 +103,10 @@ def matched(spark: SparkSession, folder: Path, contest: Contest) -> DataFrame:
         .selectExpr("id", "kind", "price", "timestamp_millis(millis) AS ts")
         .withWatermark("ts", "1 second")
     )
-    catalog = Catalog("patterns")
-    catalog.add_stream(declared("events", events, False)[0])
-    catalog.add_query(parse_query(f"CREATE CQ found AS {contest.our_query}", catalog))
-    pipeline = build_pipeline(build_job(catalog, 2), lambda stream: events, None, uuid.uuid4().hex)
-    return answers(pipeline, pipeline.frame, "found")
+    return ps.match(
+        events, contest.pattern, by="id", where=contest.conditions, within=f"{WINDOW_MILLIS} milliseconds",
+        strategy="partition-contiguity", returns="id, a.price AS first_price, c.price AS last_price", type_column="kind",
+    )  # fmt: skip
 
 
 def against_flink(number: int, slices: int) -> Mapping[str, Any]:
