@@ -64,7 +64,7 @@ def test_figures_have_labelled_axes_and_data(id: str) -> None:
             assert np.isfinite(np.asarray(series.y, np.float64)).all()
 
 
-@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 13)])
+@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 14)])
 def test_every_experiment_is_there_with_its_claims(name: str, count: int) -> None:
     ids = [experiment.id for experiment in reproduction_named(name).experiments]
     assert len(ids) == len(set(ids)) == count
