@@ -53,7 +53,7 @@ class RowPatternMatch:
 
     References
     ----------
-    [iso19075-5] ISO/IEC TR 19075-5:2016, Row Pattern Recognition in SQL.
+    [iso2016] ISO/IEC TR 19075-5:2016, Row Pattern Recognition in SQL.
 
     Examples
     --------
