@@ -37,6 +37,7 @@ from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import EVERYWHERE
 from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.multiway import probes_text, spread_of, with_copies
+from penstock.lowering.patterns import shown_patterns
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
@@ -50,6 +51,7 @@ from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import describe
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import Node, Reference, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.apply import rewritten
@@ -224,6 +226,8 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
     def operation(node: Node) -> Operation:
         found = judged[id(node)]
         first, *more = describe(node)
+        if isinstance(node, PatternMatch):  # it is said when each condition is tested
+            more = [line for line in more if not line.startswith("where ")]
         where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL
         stage, name, keys = job.placements.get(repr(node), (0, "", "")) if where == KERNEL else (0, "", "")
         sizes = [holding.rows for holding in found.holdings]
@@ -258,11 +262,13 @@ def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
 
 
 def _order(node: Node) -> list[str]:
-    """Who orders conditions of an adaptive filter or probes of a multiway join, how row patterns are sought; else nothing."""
+    """Who orders conditions of an adaptive filter or probes of a multiway join, how patterns are sought; else nothing."""
     if isinstance(node, MJoin):
         return [probes_text(node), str(spread_of(node))]
     if isinstance(node, RowPatternMatch):
         return shown_search(node)
+    if isinstance(node, PatternMatch):
+        return shown_patterns(node)
     if not isinstance(node, AdaptiveFilter):
         return []
     asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""

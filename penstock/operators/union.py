@@ -19,7 +19,8 @@ class Union:
     Parameters
     ----------
     renumber
-        Give rows of different inputs different positions; those of one input keep their order.
+        Give rows of different inputs different positions; those of one input keep their order. What follows has no use for
+        punctuations then, so they end here.
     """
 
     def __init__(self, inputs: int, output_schema: pa.Schema, renumber: bool = False) -> None:
@@ -42,6 +43,8 @@ class Union:
         if isinstance(mark, Heartbeat):
             return self._progress(port, mark.ts)
         if isinstance(mark, Punctuation):
+            if self._renumber:
+                return ()
             named = Punctuation(tuple(self.output_schema.names), mark.patterns, mark.ts, mark.pos)
             return tuple(self._alignment.announce(port, named))
         return (mark,)
