@@ -166,7 +166,7 @@ class Explanation:
         lines += ["", "sources, as Catalyst reads them", *sources]
         lines += ["", "exchanges", *exchanges] if exchanges else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
-        lines += ["", "adaptive filters, as they stand", *(f"  {standing}" for standing in self.filters)] if self.filters else []
+        lines += ["", "adaptive filters, as they stand", *_stood(self.filters)] if self.filters else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -202,6 +202,11 @@ class Explanation:
                 for exchange, stage in self._exchanges()
             ],
         }
+
+
+def _stood(filters: Sequence[FilterStanding]) -> list[str]:
+    """Orders and costs of adaptive filters, and how the orders came to be."""
+    return [line for standing in filters for line in (f"  {standing}", *(f"  . {then}" for then in standing.history))]
 
 
 def explain(catalog: Catalog, shards: int = 2, filters: Sequence[FilterStanding] = ()) -> Explanation:

@@ -19,6 +19,8 @@ from penstock.operators.filtering.window import ProfileRows
 
 #: Shards that repair orders themselves hear of costs that have changed by more than this factor.
 _NEWS = 1.25
+#: Changes of the order that are remembered for people.
+_SHOWN_CHANGES = 8
 
 
 class Orderer:
@@ -63,6 +65,7 @@ class Orderer:
         self._told = 0
         self._told_costs: dict[str, float] = {}
         self._rows = self._drops = 0
+        self._changes: list[tuple[int, list[str]]] = []
 
     def absorb(self, batch: int, reports: Iterable[ShardReport]) -> None:
         """Take in what the shards say about a micro-batch; again only if its number is new."""
@@ -81,7 +84,8 @@ class Orderer:
         rows = ProfileRows.concat([report.rows for report in mine if self._is_good(report)])
         if len(rows):
             order = np.argsort(rows.ts, kind="stable")
-            self.policy.observe(rows.bits[order], rows.known[order], self._costs(), rows.ts[order], at=batch)
+            if self.policy.observe(rows.bits[order], rows.known[order], self._costs(), rows.ts[order], at=batch):
+                self._changes = [*self._changes, (batch, list(self.order))][-_SHOWN_CHANGES:]
 
     def _is_good(self, report: ShardReport) -> bool:
         return self.policy.has_whole_rows or report.version == self.policy.version
@@ -127,6 +131,7 @@ class Orderer:
             "order": list(self.order),
             "epoch": self.policy.epoch,
             "reorderings": self.policy.reorderings,
+            "changes": list(self._changes),
             "cost_per_row": dict(zip(self.arrangement.names, self.costs.estimates(is_measured=True).tolist(), strict=True)),
             "estimated": None if guess is None else {"current": guess.current, "greedy": guess.greedy, "optimal": guess.optimal},
         }
@@ -139,6 +144,7 @@ class Orderer:
             "told": self._told,
             "told_costs": dict(self._told_costs),
             "seen": [self._rows, self._drops],
+            "changes": list(self._changes),
             "policy": self.policy.snapshot(),
             "costs": self.costs.snapshot(),
             "window": [rows.bits.tolist(), rows.known.tolist(), rows.ts.tolist()],
@@ -152,3 +158,4 @@ class Orderer:
         self._last_batch, self._told = state["batch"], state["told"]
         self._told_costs = dict(state.get("told_costs", {}))
         self._rows, self._drops = state["seen"]
+        self._changes = [(batch, list(names)) for batch, names in state.get("changes", ())]

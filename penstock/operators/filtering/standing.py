@@ -21,6 +21,9 @@ class FilterStanding:
     current, greedy, optimal
         Estimated seconds per row in this order, in the one the greedy rule would choose, and in the best; None where the
         profile does not tell.
+    changes
+        The last re-orderings, oldest first: the micro-batch whose profile led to it, and the order since; only where the
+        driver decides.
 
     Examples
     --------
@@ -35,12 +38,28 @@ class FilterStanding:
     current: float | None = None
     greedy: float | None = None
     optimal: float | None = None
+    changes: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def __str__(self) -> str:
-        order = "  ".join(f"{place}. {name}" for place, name in enumerate(self.order, 1))
+        order = order_text(self.order)
         changes = f"{self.reorderings} re-ordering{'' if self.reorderings == 1 else 's'}"
         differ = f" in {self.orders} ways among shards" if self.orders > 1 else ""
         return f"{self.operator}: {order}{differ}; {changes}{self._costs()}"
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """The last re-orderings, a line each.
+
+        Examples
+        --------
+        >>> FilterStanding("AdaptiveFilter1", ("b", "a"), 1, changes=((12, ("b", "a")),)).history
+        ('after batch 12: 1. b  2. a',)
+        """
+        return tuple(f"after batch {batch}: {order_text(order)}" for batch, order in self.changes)
+
+    def has_changed_since(self, batch: int) -> bool:
+        """Whether what was seen in this micro-batch or later has led to another order."""
+        return bool(self.changes) and self.changes[-1][0] >= batch
 
     def _costs(self) -> str:
         if self.current is None or self.greedy is None:
@@ -53,7 +72,13 @@ class FilterStanding:
 
     @classmethod
     def from_json(cls, coded: Mapping[str, Any]) -> FilterStanding:
-        return cls(**{**coded, "order": tuple(coded["order"])})
+        changes = tuple((batch, tuple(order)) for batch, order in coded.get("changes", ()))
+        return cls(**{**coded, "order": tuple(coded["order"]), "changes": changes})
+
+
+def order_text(order: Sequence[str]) -> str:
+    """Conditions by position, on a line."""
+    return "  ".join(f"{place}. {name}" for place, name in enumerate(order, 1))
 
 
 def micros_text(seconds: float) -> str:
@@ -72,5 +97,6 @@ def standing(label: str, shards: Sequence[Mapping[str, Any]]) -> FilterStanding:
     counted = Counter(tuple(shard["order"]) for shard in shards)
     order = counted.most_common(1)[0][0]
     costs = [shard["estimated"] for shard in shards if tuple(shard["order"]) == order and shard["estimated"] is not None]
-    changes = sum(shard["reorderings"] for shard in shards)
-    return FilterStanding(label, order, changes, len(counted), **(costs[0] if costs else {}))
+    count = sum(shard["reorderings"] for shard in shards)
+    changes = tuple((batch, tuple(then)) for shard in shards for batch, then in shard.get("changes", ()))
+    return FilterStanding(label, order, count, len(counted), **(costs[0] if costs else {}), changes=changes)

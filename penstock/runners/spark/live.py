@@ -23,6 +23,8 @@ Remark = Callable[[], str]
 
 _MOST_SAMPLES = 3
 _MOST_NAMES = 2
+#: Re-orderings shown below an order, and micro-batches for which an order counts as new.
+_MOST_CHANGES, _NEW_BATCHES = 3, 5
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -79,7 +81,8 @@ class PlainLines:
             if self.remark is not None:
                 self.say(f"         {self.remark()}")
             for standing in news[-1].filters:
-                self.say(f"         {standing}")
+                changed = "re-ordered  " if standing.has_changed_since(news[0].epoch - 1) else ""
+                self.say(f"         {changed}{standing}")
             for query, rows in samples(1).items():
                 for row in rows:
                     self.say(f"         {query}: {row_text(row)}")
@@ -167,14 +170,17 @@ def _operators(moment: Moment) -> Table:
 
 
 def _filters(moment: Moment) -> Table:
-    """The present order of each adaptive filter, one line per condition."""
+    """The present order of each adaptive filter, one line per condition, and the orders before; a new order stands out."""
     table = _table("filter", "re-orderings", "per row", "greedy", "best", last="tried in this order")
     for standing in moment.filters:
         costs = [standing.current, standing.greedy, standing.optimal]
         numbers = [f"{standing.reorderings:,}", *("" if cost is None else micros_text(cost) for cost in costs)]
+        style = "bold yellow" if standing.has_changed_since(moment.epoch - _NEW_BATCHES) else None
         for place, name in enumerate(standing.order, 1):
             first = [standing.operator, *numbers] if place == 1 else [""] * 5
-            table.add_row(*first, _cut(f"{place}. {name}"))
+            table.add_row(*first, _cut(f"{place}. {name}"), style=style)
+        for then in standing.history[-_MOST_CHANGES:]:
+            table.add_row(*[""] * 5, _cut(then), style="dim")
     return table
 
 
@@ -273,7 +279,8 @@ class Ending:
             highlight=False,
         )
         for standing in summary.filters:
-            console.print(f"order of {standing}", highlight=False, markup=False, soft_wrap=True)
+            lines = [f"order of {standing}", *(f"  {then}" for then in standing.history)]
+            console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
         for join in summary.joins:
             console.print(f"state of {join}", highlight=False, markup=False, soft_wrap=True)
 

@@ -165,11 +165,15 @@ def test_explain_shows_the_order_of_a_run_and_what_it_costs(tmp_path: Path) -> N
     text = str(explain(catalog(), filters=read_standings(tmp_path)))
     assert "adaptive filters, as they stand\n  AdaptiveFilter1: 1. wide(u) > 1  2. wide(t) > 1; 1 re-ordering;" in text
     assert "1.5 µs per row, greedy 1.5 µs, best 1.5 µs" in text
+    assert "\n  . after batch 0: 1. wide(u) > 1  2. wide(t) > 1" in text
+    again = FilterController(job(), checkpoint, lambda: None)
+    assert again.standings[0].history == read_standings(tmp_path)[0].history != ()
     assert explain(catalog(), filters=controller.standings).to_json()["filters"][0]["reorderings"] == 1
 
 
 def test_the_live_table_lines_and_summary_show_orders() -> None:
-    standing = FilterStanding("AdaptiveFilter1", ("wide(u) > 1", "wide(t) > 1"), 2, 1, 1.5e-6, 1.4e-6, None)
+    changes = ((0, ("wide(u) > 1", "wide(t) > 1")),)
+    standing = FilterStanding("AdaptiveFilter1", ("wide(u) > 1", "wide(t) > 1"), 2, 1, 1.5e-6, 1.4e-6, None, changes)
     shards = Shards(Checkpoint("unused"))
     journal = Journal("app", shards.runner.job, filters=lambda: (standing,))
     moments = journal.hear([shards.run()])
@@ -182,6 +186,8 @@ def test_the_live_table_lines_and_summary_show_orders() -> None:
     Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
     shown = out.getvalue()
     assert "tried in this order" in shown
+    assert shown.count("after batch 0: 1. wide(u) > 1") >= 2
+    assert "re-ordered  AdaptiveFilter1: 1. wide(u) > 1" in shown
     assert "1. wide(u) > 1" in shown
     assert "AdaptiveFilter1: 1. wide(u) > 1  2. wide(t) > 1; 2 re-orderings; 1.5 µs per row, greedy 1.4 µs" in shown
     assert "order of AdaptiveFilter1" in shown
