@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
+from penstock.columnar.codes import Bools, group_codes
 from penstock.errors import ConstraintViolated
 from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
@@ -38,6 +41,8 @@ class Complaints:
     def __init__(self, conditions: FailingConditions, policy: ViolationPolicy, is_complete: bool) -> None:
         self.policy, self.is_complete, self.number = policy, is_complete, 0
         self._detector = ViolationDetector(conditions.theory, conditions.relevant)
+        #: What the end of a trace tells, by the types it had: traces of one process have few such sets.
+        self._at_end: dict[int, list[Violation]] = {}
 
     def of_events(
         self, rows: Batch, order: Int64s, slots: Int64s, rank: Int64s, kinds: Int64s, outcome: Outcome
@@ -64,16 +69,26 @@ class Complaints:
             refused += self._noted(found, rows.take(chosen))
         return refused
 
-    def of_ends(self, keys: Batch, seen: Words, is_pruned: np.ndarray) -> list[Quarantined]:
-        """Traces that are over, or forgotten: what is missing in them, and contradictions of more than two types."""
-        pruned = (is_pruned & (self.policy is not ViolationPolicy.SHADOW)).astype(np.uint64)
-        breaches, which = np.unique(np.concatenate((seen, pruned[:, None]), axis=1), axis=0, return_inverse=True)
+    def of_ends(self, seen: Words, is_pruned: Bools, keys_of: Callable[[Int64s], Batch]) -> list[Quarantined]:
+        """Traces that are over, or forgotten: what is missing in them, and contradictions of more than two types.
+
+        Parameters
+        ----------
+        keys_of
+            Rows that name some of the traces.
+        """
         refused = []
-        for number, breach in enumerate(breaches):
-            found: Iterable[Violation] = self._detector.on_end(from_words(breach[:-1]), bool(breach[-1]), wide=True)
-            if not self.is_complete:
-                found = [each for each in found if each.kind != "missing"]
-            refused += self._noted(list(found), keys.take(np.flatnonzero(which.reshape(-1) == number)))
+        codes, first, _ = group_codes([pa.array(seen[:, word].view(np.int64)) for word in range(seen.shape[1])])
+        for number, row in enumerate(first):
+            types = from_words(seen[row])
+            if types not in self._at_end:
+                found = self._detector.on_end(types, wide=True)
+                self._at_end[types] = [each for each in found if self.is_complete or each.kind != "missing"]
+            for pruned in (False, True) if self._at_end[types] else ():
+                chosen = np.flatnonzero((codes == number) & (is_pruned == pruned))
+                if len(chosen):
+                    shown = pruned and self.policy is not ViolationPolicy.SHADOW
+                    refused += self._noted([replace(each, was_pruned=shown) for each in self._at_end[types]], keys_of(chosen))
         return refused
 
     def _noted(self, found: list[Violation], rows: Batch) -> list[Quarantined]:

@@ -140,11 +140,14 @@ class PatternEngine:
         names = encoded.dictionary.to_pylist()
         # A row without type takes the last entry: nothing.
         of_type = np.array([self._class_of_type(name) for name in names] + [0], np.int64)
-        indices = pc.fill_null(encoded.indices, len(names)).to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(encoded.indices, len(names)) if encoded.indices.null_count else encoded.indices
+        indices = numbers.to_numpy(zero_copy_only=False)
         classes: Int64s = of_type[indices]
         for bit, condition in enumerate(self._local):
             if condition is not None:
-                classes &= ~(np.where(condition.mask(rows), 0, 1).astype(np.int64) << bit)
+                classes[~condition.mask(rows)] &= ~(1 << bit)
+        if not self._kinds:
+            return classes, indices
         kinds: Int64s = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64)[indices]
         return classes, kinds
 

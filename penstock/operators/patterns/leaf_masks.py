@@ -26,6 +26,7 @@ class LeafMasks:
         graph, theory = conditions.graph, conditions.theory
         self._atoms = len(query.atoms)
         self._every = (1 << self._atoms) - 1
+        self._has_branches = len(graph.partitions) > 1
         leaves = range(graph.leaf_count)
         self._leaf_atoms, self._leaf_kinds = graph.engine_leaves, [theory.code[name] for name in graph.types]
         self._leaf_parts = [next(p for p, part in enumerate(graph.partitions) if part.leaves >> leaf & 1) for leaf in leaves]
@@ -46,7 +47,7 @@ class LeafMasks:
     def lost(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
         """Bits of each event's class that a given-up trace, or a given-up branch, has no use for."""
         found = np.where(_PRUNED[outcome.before], classes & self._every, 0)
-        if outcome.failing.any():
+        if self._has_branches and outcome.failing.any():
             for atom, kind, partition in zip(self._leaf_atoms, self._leaf_kinds, self._leaf_parts, strict=True):
                 found |= np.where((kinds == kind) & _has(outcome.failing, partition), classes & 1 << atom, 0)
         return found
@@ -54,7 +55,7 @@ class LeafMasks:
     def usable(self, failed: Words) -> Int64s:
         """Bits of classes that events of a trace may still serve, given the partitions that failed."""
         found = np.full(len(failed), -1, np.int64)
-        if failed.any():
+        if self._has_branches and failed.any():
             for atom in range(self._atoms):
                 parts = {part for leaf, part in enumerate(self._leaf_parts) if self._leaf_atoms[leaf] == atom}
                 is_dead = np.logical_and.reduce([_has(failed, part) for part in parts])

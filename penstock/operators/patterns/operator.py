@@ -239,8 +239,10 @@ class PatternMatch:
         if not stays.all():
             self._kept, self._due = self._kept.filter(stays), self._due[stays]
             self._write()
-        released = _with_values(released, self._stored_schema, values).filter(needed)
-        sight = replace(sight, slots=sight.slots[needed])
+        chosen = np.flatnonzero(needed)
+        values = {name: numbers[chosen] for name, numbers in values.items()}
+        released = _with_values(released, self._stored_schema, chosen, values)
+        sight = replace(sight, slots=sight.slots[chosen])
         codes = np.concatenate([codes[:held][stays], of_new[needed]])
         return [*self._search(released, codes, number, horizon, sight), *sight.refused]
 
@@ -317,7 +319,8 @@ class PatternMatch:
         }
 
 
-def _with_values(batch: Batch, schema: pa.Schema, values: Mapping[str, Int64s]) -> Batch:
-    """The columns of a schema, some of them with other numbers."""
-    columns = [pa.array(values[name]) if name in values else batch.column(name) for name in schema.names]
-    return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=schema))
+def _with_values(batch: Batch, schema: pa.Schema, chosen: Int64s, values: Mapping[str, Int64s]) -> Batch:
+    """The columns of a schema for some rows, a few of them with other numbers."""
+    indices = pa.array(chosen)
+    columns = [pa.array(values[name]) if name in values else batch.column(name).take(indices) for name in schema.names]
+    return Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.ts[chosen], batch.pos[chosen])

@@ -206,7 +206,7 @@ class TraceWatch:
         slot_of_code = np.full(number, -1, np.int64)
         slot_of_code[known] = np.arange(len(known))
         events, cut = self._follow(rows, classes, kinds, codes, slot_of_code)
-        self._count(events, before)
+        self._count(events)
         refused = self._complaints.of_events(rows, events.rows, events.slots, events.rank, events.kinds, events.outcome)
         slots, masked = np.full(len(classes), -1, np.int64), np.zeros(len(classes), np.int64)
         slots[events.rows] = events.slots
@@ -280,15 +280,18 @@ class TraceWatch:
         if not len(gone):
             return []
         columns = self._bank.columns
-        keys = Batch(self.table.key_rows(gone), self.table.last[gone], np.full(len(gone), -1, np.int64))
         is_pruned = (columns.failed[gone, 0] & _ONE != 0) | (columns.status[gone] == _EXHAUSTED)
-        refused = self._complaints.of_ends(keys, columns.seen[gone], is_pruned)
+        refused = self._complaints.of_ends(columns.seen[gone], is_pruned, lambda chosen: self._named(gone[chosen]))
         self.table.keep(np.flatnonzero(~over))
         return refused
 
-    def _count(self, events: _Events, before: np.ndarray) -> None:
+    def _named(self, slots: Int64s) -> Batch:
+        """Rows that stand for traces: their keys, with the time of the last event."""
+        return Batch(self.table.key_rows(slots), self.table.last[slots], np.full(len(slots), -1, np.int64))
+
+    def _count(self, events: _Events) -> None:
         outcome = events.outcome
         self.counts["skipped"] += int(np.count_nonzero((outcome.before == _FAILED) | (outcome.before == _EXHAUSTED)))
         for name, status in (("failed_traces", _FAILED), ("exhausted_traces", _EXHAUSTED)):
-            fresh = (outcome.before == _LIVE) & (outcome.after == status)
-            self.counts[name] += len(np.unique(events.slots[fresh]))
+            slots = events.slots[(outcome.before == _LIVE) & (outcome.after == status)]
+            self.counts[name] += int(np.count_nonzero(np.diff(slots))) + bool(len(slots))

@@ -12,20 +12,22 @@ from pattern_cases import SCHEMA, read
 from test_pattern_properties import DISORDER, queries, streams
 
 from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.parse import parse
 from penstock.metadata.constraints.clauses import AtMostOnce, Constraint, Exclusive, Horn, Never, Prior, Require, Terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.elements import Quarantined
-from penstock.model.event_patterns import EventOrder, Strategy
+from penstock.model.event_patterns import EventOrder, Strategy, absent, atom, both, either, normalised, seq
+from penstock.model.pattern_terms import terms_of
 from penstock.operators.patterns.operator import PatternMatch
 from penstock.testing.pattern_reference import Match, matches, traces
 from penstock.testing.reference import Row
 from penstock.testing.streams import run, run_with_restarts, stream_of
 from penstock.testing.tapes import batch_cuts
 
-ALPHABET = ("A", "B", "C", "Z")
-NAMES = st.sampled_from(ALPHABET)
+ALPHABET = ("A", "B", "C", "Z", "D", "E")
+NAMES = st.sampled_from(ALPHABET[:4])
 PAIRS = st.lists(NAMES, min_size=2, max_size=2, unique=True)
 ORDERS = st.one_of(st.builds(Prior, NAMES, NAMES), st.builds(AtMostOnce, NAMES), PAIRS.map(lambda pair: Exclusive(tuple(pair))))
 CLAUSES = st.builds(Horn, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple), st.one_of(st.none(), NAMES))
@@ -57,7 +59,9 @@ def obeyed(query: EventQuery, rows: Sequence[Row], drawn: Sequence[Constraint]) 
     return ConstraintSet(("id",), ALPHABET, tuple(kept))
 
 
-def searched(sought: EventQuery, rows: Sequence[Row], rules: ConstraintSet, **options: Any) -> tuple[list[Match], PatternMatch, int]:
+def searched(
+    sought: EventQuery, rows: Sequence[Row], rules: ConstraintSet, **options: Any
+) -> tuple[list[Match], PatternMatch, int]:
     """Matches, the operator afterwards, and how many rows it set aside."""
     cuts, restarts = options.pop("cuts", ()), options.pop("restarts", False)
     elements = stream_of(rows, SCHEMA, cuts)
@@ -112,11 +116,70 @@ def test_property_b_constraints_keep_every_match_under_the_other_strategies(
     check_obedient(sought, rows, drawn, chosen, cuts, late)
 
 
+@st.composite
+def dense_streams(draw: st.DrawFn) -> list[Row]:
+    """Nearly all events are of one trace, so that patterns match and constraints speak."""
+    rows, clock = [], 0
+    for number in range(draw(st.integers(3, 8))):
+        clock += draw(st.sampled_from([0, 1, 1, 1, 2]))
+        values = {"type": draw(st.sampled_from("ABCD")), "id": draw(st.sampled_from([1, 1, 1, 2])), "n": number}
+        rows.append(Row(clock, number, {**values, "p": draw(st.sampled_from([0, 1, 1])), "x": None, "s": None}))
+    return rows
+
+
+@st.composite
+def short_queries(draw: st.DrawFn) -> EventQuery:
+    """Two to four events, mostly different ones, sometimes with an absence, a condition or alternatives."""
+    types = [*draw(st.permutations("ABCD")), *draw(st.lists(st.sampled_from("ABCD"), max_size=1))]
+    leaves: list[Any] = [atom(name, f"v{number}", draw(st.sampled_from(["", "", "", "+"]))) for number, name in enumerate(types)]
+    shapes = [
+        lambda: seq(*leaves[:2]),
+        lambda: seq(*leaves[:3]),
+        lambda: seq(leaves[0], both(leaves[1], leaves[2])),
+        lambda: both(*leaves[:2]),
+        lambda: seq(leaves[0], either(leaves[1], seq(leaves[2], leaves[3]))),
+        lambda: either(seq(*leaves[:2]), seq(leaves[3], leaves[2])),
+        lambda: seq(either(leaves[0], leaves[1]), either(leaves[2], leaves[-1])),
+        lambda: seq(leaves[0], absent(types[3], "n"), leaves[1]),
+        lambda: seq(leaves[0], leaves[1], absent(types[2], "n")),
+    ]
+    pattern = draw(st.sampled_from(shapes))()
+    own = [f"v0.p >= {draw(st.integers(0, 1))}"] if "v0" in str(pattern) and draw(st.booleans()) else []
+    within, terminal = draw(st.sampled_from([(30, ()), (3, ()), (30, ("E",)), (None, ("E",))]))
+    if any(not absence.before for absence in terms_of(normalised(pattern))[0].absences):
+        within = within or 30
+    order = draw(st.sampled_from(EventOrder))
+    return EventQuery(pattern, ("id",), tuple(map(parse, own)), within, order=order, terminal=terminal)
+
+
+SHORT = st.lists(
+    st.one_of(
+        st.builds(Prior, st.sampled_from("ABCD"), st.sampled_from("ABCD")),
+        st.lists(st.sampled_from("ABCD"), min_size=2, max_size=2, unique=True).map(lambda pair: Exclusive(tuple(pair))),
+        st.lists(st.sampled_from("ABCD"), min_size=2, max_size=2, unique=True).map(lambda pair: Require(*pair)),
+    ),
+    min_size=2,
+    max_size=12,
+)
+
+
+@given(short_queries(), dense_streams(), SHORT, OPTIONS, batch_cuts())
+@settings(max_examples=250, deadline=None)
+def test_property_b_on_short_patterns_that_match_often(
+    sought: EventQuery, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any
+) -> None:
+    rules, expected = obeyed(sought, rows, drawn), sorted(matches(sought, rows, SCHEMA))
+    assert searched(sought, rows, rules, options=chosen)[0] == expected
+    assert searched(sought, rows, rules, options=chosen, cuts=cuts, restarts=True)[0] == expected
+
+
 def may_settle_early(sought: EventQuery) -> bool:
     return any(not absence.before for term in sought.terms for absence in term.absences)
 
 
-@given(queries(Strategy.ANY), streams(), st.lists(st.one_of(CONSTRAINTS, st.builds(Never, NAMES)), max_size=4), OPTIONS, batch_cuts())
+@given(
+    queries(Strategy.ANY), streams(), st.lists(st.one_of(CONSTRAINTS, st.builds(Never, NAMES)), max_size=4), OPTIONS, batch_cuts()
+)
 @settings(max_examples=150, deadline=None)
 def test_a_match_lost_to_wrong_constraints_is_never_lost_silently(
     sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any
