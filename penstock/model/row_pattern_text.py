@@ -95,14 +95,14 @@ class _Reading:
 
     def _factor(self) -> RowPattern:
         since = self._at
-        part = self._primary()
-        bounds = self._bounds()
-        if bounds is None:
-            return part
         try:
-            return Repeated(part, *bounds, self._take("?"))
+            part = self._primary()
+            bounds = self._bounds()
+            return part if bounds is None else Repeated(part, *bounds, self._take("?"))
         except InvalidEventPattern as error:
-            self._at -= 1
+            if error.place is not None:
+                raise
+            self._at -= 1  # the whole part is meant, to its last word
             raise self.mistake(error.message, since) from None
 
     def _primary(self) -> RowPattern:
