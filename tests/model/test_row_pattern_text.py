@@ -46,7 +46,7 @@ def test_a_pattern_is_read_as_written(written: str, read: str) -> None:
     ],
 )
 def test_a_mistake_says_what_and_where(written: str, message: str, column: int) -> None:
-    with pytest.raises(InvalidEventPattern, match="patterns.invalid") as caught:
+    with pytest.raises(InvalidEventPattern, match=r"patterns\.invalid") as caught:
         parse_row_pattern(written)
     assert message in caught.value.message
     assert caught.value.place is not None
