@@ -15,6 +15,7 @@ from penstock.columnar.hashing import mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
+from penstock.operators.joins.mjoin.flat import FlatProbes
 from penstock.operators.joins.mjoin.graph import Attribute, PipelinePlan, Vertex
 from penstock.operators.joins.mjoin.orders import Floats, ProbeOrder
 from penstock.operators.joins.mjoin.search import Combos, Search, Spans
@@ -77,6 +78,7 @@ class Pipeline:
         self.evaluations, self.drops = np.zeros((probes, probes), np.int64), np.zeros((probes, probes), np.int64)
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._compared = {vertex.port for vertex in (*plan.lead, *plan.probes) if not self._is_one_to_one(vertex)}
+        self._flat = FlatProbes(plan, windows, self._compared)
 
     def _is_one_to_one(self, vertex: Vertex) -> bool:
         schema = self._windows[vertex.port].schema
@@ -97,12 +99,33 @@ class Pipeline:
     def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
         """All combinations of some stored rows with what they see at given moments."""
         self._decide()
+        if self._flat.fits:
+            return self._run_flat(rows, at, spans)
         group = self._led(Combos({self.plan.root: rows}, at, np.arange(len(rows))), spans)
         search = Search(self.plan, self._windows, group, spans)
         ends = self._drop(search)
-        if self._share > 0 and self.pinned is None and len(self.plan.probes) > 1:
-            self._profile(group, ends, spans)
+        if self._is_learning:
+            dropped = np.flatnonzero(ends < len(self._order))
+            sample = dropped[self._coins(group, dropped) < self._share]
+            self._profile(group.chosen(sample).renumbered(), ends[sample], spans)
         return self._combined(search, np.flatnonzero(ends == len(self._order)))
+
+    def _run_flat(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
+        """The same where no probe follows a path."""
+        found = self._flat.drop(rows, at, spans, self._order, self._seed, self._share if self._is_learning else 0.0)
+        left = int(found.ended.sum())
+        self.counts["tuples"] += left
+        for position, number in enumerate(self._order):
+            self.evaluations[number, position] += left
+            self.drops[number, position] += found.ended[position]
+            left -= int(found.ended[position])
+        if self._is_learning:
+            self._profile(found.sample, found.ends, spans)
+        return self._combined(Search(self.plan, self._windows, found.survivors, spans), found.survivors.tuples)
+
+    @property
+    def _is_learning(self) -> bool:
+        return self._share > 0 and self.pinned is None and len(self.plan.probes) > 1 and bool(self.policy.wanted(0))
 
     def _decide(self) -> None:
         order = self.plan.repaired(self.policy.order()) if self.pinned is None else self.pinned
@@ -131,18 +154,13 @@ class Pipeline:
             self.drops[number, position] += len(holds) - len(alive)
         return ends
 
-    def _profile(self, group: Combos, ends: Int64s, spans: Spans) -> None:
+    def _profile(self, sample: Combos, ends: Int64s, spans: Spans) -> None:
         """Show the policy what a sample of the dropped rows meets at probes that they did not reach."""
-        if not self.policy.wanted(0):
+        if not sample.size:
             return
-        dropped = np.flatnonzero(ends < len(self._order))
-        sample = dropped[self._coins(group, dropped) < self._share]
-        if not len(sample):
-            return
-        search = Search(self.plan, self._windows, group.chosen(sample).renumbered(), spans)
-        ends = ends[sample]
+        search = Search(self.plan, self._windows, sample, spans)
         wanted = self._wanted(ends)
-        bits, known = np.zeros(len(sample), np.uint64), np.zeros(len(sample), np.uint64)
+        bits, known = np.zeros(sample.size, np.uint64), np.zeros(sample.size, np.uint64)
         for position, number in enumerate(self._order):
             bit = np.uint64(1 << number)
             bits[ends == position] |= bit
@@ -151,7 +169,7 @@ class Pipeline:
             known[ends >= position] |= bit
             known[asked] |= bit
             self.counts["extra_probes"] += len(asked)
-        self.counts["profiled"] += len(sample)
+        self.counts["profiled"] += sample.size
         self.policy.observe(bits, known, self.costs)
 
     def _wanted(self, ends: Int64s) -> npt.NDArray[np.uint64]:

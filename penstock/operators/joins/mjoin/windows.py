@@ -36,9 +36,10 @@ class KeyIndex:
         self.columns = tuple(columns)
         self.keys: Int64s = np.empty(0, np.int64)
         self.links: Int64s = np.empty(0, np.int64)
-        self._table = _empty_table(_FEWEST_ENTRIES)
-        self._stamp = 1
+        self.table = _empty_table(_FEWEST_ENTRIES)
+        self.stamp = 1
         self._used = self._chained = 0
+        self.has_nulls = False
 
     def insert(self, batch: Batch, start: int) -> Mask | None:
         """Add the rows of a batch, which are the window's rows from `start` on; which of them have no key, None if all have."""
@@ -51,6 +52,7 @@ class KeyIndex:
         if not nulls:
             return None
         absent: Mask = np.logical_or.reduce(nulls)
+        self.has_nulls = True
         self.links[start:stop][absent] = NULL_KEY
         return absent
 
@@ -63,29 +65,31 @@ class KeyIndex:
         """Forget all other rows; those kept are numbered anew."""
         self.keys = self.keys[rows]
         self.links = np.where(self.links[rows] == NULL_KEY, NULL_KEY, NONE)
-        self._stamp += 1
+        self.has_nulls = bool((self.links == NULL_KEY).any())
+        self.stamp += 1
         self._used = self._chained = 0
-        if len(self._table) > 16 * max(len(rows), _FEWEST_ENTRIES):
-            self._table = _empty_table(_FEWEST_ENTRIES)
+        if len(self.table) > 16 * max(len(rows), _FEWEST_ENTRIES):
+            self.table = _empty_table(_FEWEST_ENTRIES)
 
-    def _chain(self, ts: Int64s) -> None:
+    def chain(self, ts: Int64s) -> None:
+        """Put all rows into their chains."""
         new = len(ts) - self._chained
         if not new:
             return
-        entries = len(self._table)
+        entries = len(self.table)
         while 2 * (self._used + new) > entries:
             entries *= 2
-        if entries > len(self._table):
-            old, self._table = self._table, _empty_table(entries)
+        if entries > len(self.table):
+            old, self.table = self.table, _empty_table(entries)
             if self._used:
-                move_entries(old, self._stamp, self._table)
-        self._used += insert_rows(self._table, self._stamp, self.links, ts, self.keys, self._chained, len(ts))
+                move_entries(old, self.stamp, self.table)
+        self._used += insert_rows(self.table, self.stamp, self.links, ts, self.keys, self._chained, len(ts))
         self._chained = len(ts)
 
     def first(self, ts: Int64s, other: KeyIndex, rows: Int64s, at: Int64s, before: int, after: int) -> Int64s:
         """For each of some rows of another index one partner within a span of time, -1 where there is none."""
-        self._chain(ts)
-        found: Int64s = first_matches(self._table, self._stamp, self.links, ts, other.keys, other.links, rows, at, before, after)
+        self.chain(ts)
+        found: Int64s = first_matches(self.table, self.stamp, self.links, ts, other.keys, other.links, rows, at, before, after)
         return found
 
     def rest(self, ts: Int64s, first: Int64s, at: Int64s, before: int) -> tuple[Int64s, Int64s]:
