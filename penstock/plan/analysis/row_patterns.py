@@ -42,5 +42,5 @@ def _per_partition(node: RowPatternMatch, what: str, why: str, rows: int) -> Hol
 
 
 def through_row_pattern(node: RowPatternMatch, known: Knowledge) -> Knowledge:
-    """A match has the time at which it is decided, at the latest when its window is over; punctuations do not go on."""
-    return Knowledge((), known.stalled, known.lag + (node.query.within or 0))
+    """A match has the time at which it is decided, so event time goes on as before; punctuations do not."""
+    return Knowledge((), known.stalled, known.lag)
