@@ -197,6 +197,17 @@ def test_rows_that_no_match_can_need_are_forgotten() -> None:
     assert operator.counters()["state_rows"] == 0
 
 
+def test_open_matches_keep_no_more_than_their_window() -> None:
+    operator = RowPatternMatch(query("PARTITION BY k MEASURES COUNT(*) AS n PATTERN (a+ b) WITHIN 10 DEFINE b AS p < 0"), SCHEMA)
+    stream = rows([1] * 200, keys=[number % 2 for number in range(200)])
+    for at in range(200):
+        operator.on_batch(0, batch_of(stream[at : at + 1], SCHEMA))
+        operator.on_metadata(0, Heartbeat(at + 1))
+        assert operator.counters()["state_rows"] <= 11
+    operator.on_metadata(0, Heartbeat(300))
+    assert operator.counters()["state_rows"] == 0
+
+
 def test_only_as_many_earlier_rows_are_kept_as_prev_reads() -> None:
     operator = RowPatternMatch(query("PARTITION BY k MEASURES a.p AS p PATTERN (a b) DEFINE a AS p < PREV(p, 2)"), SCHEMA)
     operator.on_batch(0, batch_of(rows(list(range(50)), keys=[number % 5 for number in range(50)]), SCHEMA))
