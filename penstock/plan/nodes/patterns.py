@@ -79,6 +79,8 @@ class PatternMatch:
     output: MatchOutput = field(default_factory=MatchOutput)
     constraints: ConstraintSet | None = None
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
+    #: The input has been reduced to events that matter; it means nothing for the answer.
+    is_filtered: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         events, query = self.input.schema, self.query

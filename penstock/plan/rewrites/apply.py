@@ -9,6 +9,7 @@ from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.relational import Node
 from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.plan.rewrites.prune_columns import prune_together
+from penstock.plan.rewrites.push_filter_below_pattern import push_below_patterns
 from penstock.plan.rewrites.table import LOCAL_RULES
 
 
@@ -43,11 +44,11 @@ def rewritten(catalog: Catalog) -> Catalog:
         return catalog
     changed = zip(catalog.queries.items(), after, strict=True)
     queries = {name: query if plan is query.plan else replace(query, plan=plan) for (name, query), plan in changed}
-    return Catalog(catalog.name, dict(catalog.streams), queries, list(catalog.warnings), dict(catalog.functions))
+    return replace(catalog, streams=dict(catalog.streams), queries=queries, warnings=list(catalog.warnings))
 
 
 def _rewritten(plans: Sequence[Node]) -> tuple[Node, ...]:
-    after = prune_together([_locally(plan) for plan in plans])
+    after = prune_together(push_below_patterns([_locally(plan) for plan in plans]))
     # Every rule moves a filter down or removes something, so this ends.
     if all(new is old for new, old in zip(after, plans, strict=True)):
         return tuple(adapt_order_of_filters(plan) for plan in after)

@@ -10,6 +10,7 @@ from penstock.plan.rewrites.merge_selects import merge_selects
 from penstock.plan.rewrites.narrow_outer_join import narrow_outer_join
 from penstock.plan.rewrites.prune_columns import prune_columns
 from penstock.plan.rewrites.push_filter_below_join import push_filter_below_join
+from penstock.plan.rewrites.push_filter_below_pattern import push_filter_below_pattern
 from penstock.plan.rewrites.push_filter_below_project import push_filter_below_project
 from penstock.plan.rewrites.push_filter_below_union import push_filter_below_union
 from penstock.plan.rewrites.rebuild import Rule
@@ -29,8 +30,9 @@ LOCAL_RULES: tuple[Rule, ...] = (
     merge_projects,
 )
 
-#: `prune_columns` is last because it must see what the others leave; it looks at all queries of an application together.
+#: `prune_columns` is last because it must see what the others leave; like `push_filter_below_pattern` it looks at all queries of
+#: an application together.
 #: Behind it only `adapt_order_of_filters`, once: selections have found their places.
-RULES: tuple[Rule, ...] = (*LOCAL_RULES, prune_columns, adapt_order_of_filters)
+RULES: tuple[Rule, ...] = (*LOCAL_RULES, push_filter_below_pattern, prune_columns, adapt_order_of_filters)
 
 RULES_BY_NAME: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}

@@ -32,13 +32,14 @@ query theft
   . shows s_product = s.product, x_gate = x.gate, match_start
   . rows that wait for earlier ones: none is older than 1 second; rate × 1 second
   . events: a match lies within 12 hours; ≤ rate × (12 hours + 1 second)
-    Merged 3 streams of events  stage 1 by tag_id
+    Merged 3 streams of events    stage 1 by tag_id
       Project event_type = 'ShelfRead', tag_id, product, gate = CAST(NULL AS INT)  Catalyst
-        Scan ShelfRead          Catalyst
+        Select product = 'razor'  Catalyst
+          Scan ShelfRead          Catalyst
       Project event_type = 'CheckoutRead', tag_id, product = CAST(NULL AS STRING), gate = CAST(NULL AS INT)  Catalyst
-        Scan CheckoutRead       Catalyst
+        Scan CheckoutRead         Catalyst
       Project event_type = 'ExitRead', tag_id, product = CAST(NULL AS STRING), gate  Catalyst
-        Scan ExitRead           Catalyst
+        Scan ExitRead             Catalyst
 
 query priced
   PatternMatch SEQ(ReceiveOrder r, AND(Quote q, CheckStock c), Invoice i) by order_id [within 1 day]  stage 1 by order_id
@@ -49,7 +50,8 @@ query priced
   . shows rise = i.price - q.price
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds ≈ 200 rows
   . events: a match lies within 1 day; ≤ rate × (1 day + 2 seconds) ≈ 8,640,200 rows
-    Scan event  Catalyst, 100 rows/s
+    Select kind IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder')  Catalyst, 100 rows/s
+      Scan event  Catalyst, 100 rows/s
 
 query rising
   PatternMatch SEQ(Quote+ q[], Invoice i) by order_id [within 10 minutes]  stage 1 by order_id
@@ -59,7 +61,8 @@ query rising
   . skip-till-next-match
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds ≈ 200 rows
   . events: a match lies within 10 minutes; ≤ rate × (10 minutes + 2 seconds) ≈ 60,200 rows
-    Scan event                                                             Catalyst, 100 rows/s
+    Select kind IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder')  Catalyst, 100 rows/s
+      Scan event                                                           Catalyst, 100 rows/s
 
 query either
   PatternMatch OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) by order_id [trace_ttl 1 hour]  stage 1 by order_id
@@ -70,14 +73,17 @@ query either
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds ≈ 200 rows
   . events: a trace ends after 1 hour without events; events of open traces of order_id
   . if every order_id falls silent for 1 hour
-    Scan event  Catalyst, 100 rows/s
+    Select kind IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder')  Catalyst, 100 rows/s
+      Scan event  Catalyst, 100 rows/s
 
 sources, as Catalyst reads them
   ShelfRead (feed) -> stage 1 by tag_id
   . crosses: event_type = 'ShelfRead', tag_id, product, gate = CAST(NULL AS INT)
+  . where: (`product` = 'razor')
   CheckoutRead (feed) -> stage 1 by tag_id
   . crosses: event_type = 'CheckoutRead', tag_id, product = CAST(NULL AS STRING), gate = CAST(NULL AS INT)
   ExitRead (feed) -> stage 1 by tag_id
   . crosses: event_type = 'ExitRead', tag_id, product = CAST(NULL AS STRING), gate
   event (feed) -> stage 1 by order_id
   . crosses: kind, order_id, price, note, ts
+  . where: (`kind` IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder'))
