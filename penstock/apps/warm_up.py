@@ -38,6 +38,22 @@ CREATE CQ windows_{number} AS SELECT /*+ {hint} */ b.price
   FROM auction a [RANGE 50 MILLISECONDS], bid b [RANGE 50 MILLISECONDS] WHERE a.item_id = b.item_id;"""
     for number, hint in enumerate(("WJOIN", "PWJOIN", "PWJOIN(state = 'split')"))
 )
+#: A star and a path, which multiway joins run in loops of their own.
+_MULTIWAY = "".join(
+    f"""
+CREATE STREAM {side}s (id BIGINT, key BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
+  USING feed OPTIONS (workload 'pairs', stream '{side}', keys '20', rate '10000');"""
+    for side in ("left", "right")
+) + "".join(
+    f"""
+CREATE CQ multiway_{number} AS SELECT /*+ MJOIN(probability = 1.0, min_fill = 1) */ a.id
+  FROM lefts a [RANGE 5 MILLISECONDS], rights b [RANGE 5 MILLISECONDS],
+       lefts c [RANGE 5 MILLISECONDS], rights d [RANGE 5 MILLISECONDS]
+  WHERE {conditions};"""
+    for number, conditions in enumerate(
+        ("a.key = b.key AND a.id = c.id AND a.key = d.key", "a.key = b.key AND b.id = c.id AND c.key = d.key")
+    )
+)
 
 
 def warm_up() -> None:
@@ -45,6 +61,7 @@ def warm_up() -> None:
     for name in EXAMPLES:
         _play(read_catalog(name))
     _play(parse_application(_HINTED))
+    _play(parse_application(_MULTIWAY))
 
 
 def _play(catalog: Catalog) -> None:

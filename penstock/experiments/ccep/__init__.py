@@ -1,0 +1,1 @@
+"""Constraint-aware event patterns: what a process allows ends hopeless traces early."""
