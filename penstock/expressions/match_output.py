@@ -37,11 +37,18 @@ class MatchOutput:
     columns
         Columns of the events that are shown; none means all. Without measures, one row per match shows each variable as
         a struct of them, or a list of structs.
+    own_columns
+        Columns of single variables, where their events have fewer: by variable.
     """
 
     rows: RowsPerMatch = RowsPerMatch.ONE
     measures: tuple[tuple[str, Expr], ...] = ()
     columns: tuple[str, ...] = ()
+    own_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def columns_of(self, variable: str) -> tuple[str, ...]:
+        """Columns that the struct of a variable has; none means all."""
+        return dict(self.own_columns).get(variable, self.columns)
 
     def resolved(self, query: EventQuery) -> MatchOutput:
         """The same with variables as the query spells them; raises when a measure names what a match has not."""

@@ -23,6 +23,7 @@ from penstock.expressions.match_output import (
 )
 from penstock.expressions.nodes import Column, Expr, columns_of, transform
 from penstock.expressions.typing import LONG, type_of
+from penstock.model.event_patterns import Atom
 from penstock.model.schema import Field, Schema
 
 
@@ -99,10 +100,15 @@ def output_schema(query: EventQuery, output: MatchOutput, schema: Schema, time_t
         return Schema((*keys, *marks, *own, *measures), "the match")
     if measures:
         return Schema((*(key for key in keys if key.name not in {item.name for item in measures}), *measures), "the match")
-    struct = pa.struct(list(shown.arrow))
-    variables = [Field(leaf.variable, pa.list_(struct) if leaf.is_repeated else struct) for leaf in query.atoms]
+    variables = [_variable(leaf, output, schema) for leaf in query.atoms]
     times = [Field(MATCH_START, time_type), Field(MATCH_END, time_type)]
     return Schema((*keys, *times, Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()), *variables), "the match")
+
+
+def _variable(leaf: Atom, output: MatchOutput, schema: Schema) -> Field:
+    shown = schema.select(output.columns_of(leaf.variable) or schema.names)
+    struct = pa.struct([pa.field(item.name, item.type) for item in shown])
+    return Field(leaf.variable, pa.list_(struct) if leaf.is_repeated else struct)
 
 
 def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
@@ -110,6 +116,8 @@ def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tupl
     wanted = {query.type_column, query.position_column, *query.key}
     if output.rows is RowsPerMatch.ALL or not output.measures:
         wanted |= set(output.columns or schema.names)
+    elif not output.measures:
+        wanted |= {name for leaf in query.atoms for name in output.columns_of(leaf.variable) or schema.names}
     for expr in (*query.conditions, *(expr for _, expr in output.measures)):
         refs = [ref for name in columns_of(expr) if (ref := measured(name, query)) is not None]
         wanted |= {ref.attribute for ref in refs}

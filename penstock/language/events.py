@@ -224,7 +224,7 @@ class _Builder:
     def _output(self) -> MatchOutput:
         rows = RowsPerMatch.ALL if self.event.returns_events else RowsPerMatch.ONE
         if self.event.returned is None:
-            return MatchOutput(rows, (), self._shown())
+            return MatchOutput(rows, (), self._shown(), tuple(self._own_columns()))
         measures = tuple(self._measure(tree) for tree in self.event.returned)
         return MatchOutput(rows, measures, self._shown() if self.event.returns_events else ())
 
@@ -233,6 +233,17 @@ class _Builder:
         is_known = all(len(leaf.types) == 1 for leaf in self.leaves.values())
         hidden = self.events.type_column if self.events.types and is_known else ""
         return tuple(name for name in self.events.schema.names if name != hidden)
+
+    def _own_columns(self) -> Iterable[tuple[str, tuple[str, ...]]]:
+        """Columns of each variable, where its types do not have those of all others: own_columns of the output."""
+        for leaf in self.leaves.values() if self.events.types else ():
+            if isinstance(leaf, Atom):
+                hidden = self.events.type_column if len(leaf.types) == 1 else ""
+                named = [name for name in self.events.schema.names if name != hidden]
+                yield leaf.variable, tuple(name for name in named if self._shows(leaf, name))
+
+    def _shows(self, leaf: Atom, name: str) -> bool:
+        return name == self.events.type_column or any(self._has(kind, name) for kind in leaf.types)
 
     def _measure(self, tree: exp.Expr) -> tuple[str, Expr]:
         inner = tree.this if isinstance(tree, exp.Alias) else tree

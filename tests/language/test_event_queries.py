@@ -157,6 +157,21 @@ def test_partition_by_is_another_way_to_write_the_key() -> None:
     assert answer == [{"id": 2, "a_name": "a2", "b_name": "b3"}]
 
 
+def test_a_struct_has_the_columns_of_its_own_types() -> None:
+    text = """
+        CREATE STREAM Shelf (tag BIGINT, product STRING NOT NULL, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE STREAM Door (tag BIGINT, gate INT, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE CQ q AS EVENT SEQ(Shelf s, Door+ d[], ANY(Shelf, Door) x) WHERE [tag] WITHIN 9"""
+    shelf = pa.RecordBatch.from_pylist([{"tag": 1, "product": "razor", "ts": 1}, {"tag": 1, "product": "soap", "ts": 3}])
+    door = pa.RecordBatch.from_pylist(
+        [{"tag": 1, "gate": 7, "ts": 2}], pa.schema({"tag": pa.int64(), "gate": pa.int32(), "ts": pa.int64()})
+    )
+    (found,) = undisturbed(text, {"Shelf": shelf, "Door": door}).collected.rows("q")
+    assert found["s"] == {"tag": 1, "product": "razor", "ts": 1}
+    assert found["d"] == [{"tag": 1, "gate": 7, "ts": 2}]
+    assert found["x"] == {"event_type": "Shelf", "tag": 1, "product": "soap", "gate": None, "ts": 3}
+
+
 def test_measures_name_what_is_shown_of_a_match() -> None:
     events = rows("a1 s2 s3 b4", [10, 20, 30, 5])
     text = """SEQ(A a, S+ s[], B b) WHERE [id] AND skip-till-next-match AND sum(s.p) > a.p WITHIN 99

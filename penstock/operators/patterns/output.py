@@ -44,6 +44,7 @@ class MatchRows:
         self.query, self.output, self.schema = query, output.resolved(query), schema
         self._time_type = time_type
         self._shown = schema.select(output.columns or schema.names)
+        self._structs_of = [schema.select(output.columns_of(leaf.variable) or schema.names) for leaf in query.atoms]
         self._scope = measure_scope(query, self.output, schema, time_type)
         self._measures = [(name, compile_expression(expr, self._scope)) for name, expr in self.output.measures]
         self.output_schema = output_schema(query, self.output, schema, time_type).arrow
@@ -54,6 +55,8 @@ class MatchRows:
         wanted = {name.lower() for name in self.query.key}
         if self.output.rows is RowsPerMatch.ALL or not self.output.measures:
             wanted |= {item.name.lower() for item in self._shown}
+        elif not self.output.measures:
+            wanted |= {item.name.lower() for shown in self._structs_of for item in shown}
         refs = [ref for name in self._scope.names if (ref := measured(name, self.query)) is not None]
         wanted |= {ref.attribute.lower() for ref in refs}
         return [name for name in self.schema.names if name.lower() in wanted]
@@ -131,14 +134,14 @@ class MatchRows:
         lengths = np.bincount(owners, minlength=matches.number)
         if self.query.atoms[atom].is_repeated:
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), self._struct(rows, stored))
-            return lists.cast(pa.list_(pa.struct(list(self._shown.arrow))))
+            lists = pa.ListArray.from_arrays(pa.array(offsets), self._struct(atom, rows, stored))
+            return lists.cast(self.output_schema.field(self.query.atoms[atom].variable).type)
         chosen = np.zeros(matches.number, np.int64)
         chosen[owners] = rows
-        return self._struct(chosen, stored, lengths == 0)
+        return self._struct(atom, chosen, stored, lengths == 0)
 
-    def _struct(self, rows: Int64s, stored: Batch, missing: object = None) -> pa.Array:
-        fields = [pa.field(item.name, item.type) for item in self._shown]
+    def _struct(self, atom: int, rows: Int64s, stored: Batch, missing: object = None) -> pa.Array:
+        fields = [pa.field(item.name, item.type) for item in self._structs_of[atom]]
         columns = [stored.column(item.name).take(pa.array(rows)) for item in fields]
         return pa.StructArray.from_arrays(columns, fields=fields, mask=None if missing is None else pa.array(missing))
 

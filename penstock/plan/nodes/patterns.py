@@ -92,8 +92,9 @@ class PatternMatch:
         resolved = self.output.resolved(query)
         measures = tuple((name, spelled(expr, query, events)) for name, expr in resolved.measures)
         shown = tuple(events[name].name for name in resolved.columns)
+        own = tuple((name, tuple(events[column].name for column in columns)) for name, columns in resolved.own_columns)
         object.__setattr__(self, "query", query)
-        object.__setattr__(self, "output", replace(resolved, measures=measures, columns=shown))
+        object.__setattr__(self, "output", replace(resolved, measures=measures, columns=shown, own_columns=own))
         self._check()
 
     def _check(self) -> None:
