@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock.errors import InvalidDeclaration, UnknownStream, UserError
+from penstock.language.constraint_clauses import ConstraintStatement
+from penstock.language.constraints import declare_constraints
 from penstock.language.dialect import Statement, parse_query_statement, parse_statements
 from penstock.language.functions import declare_function
 from penstock.language.generators import check_references
@@ -72,6 +74,7 @@ class _Application:
 
     def add(self, statements: list[Statement]) -> None:
         self._refuse_twins(statements)
+        constraints: list[ConstraintStatement] = []
         for statement in statements:
             if isinstance(statement, FunctionStatement):
                 with _located(statement):
@@ -79,18 +82,30 @@ class _Application:
             elif isinstance(statement, StreamStatement):
                 with _located(statement):
                     self.catalog.add_stream(declare(statement))
+            elif isinstance(statement, ConstraintStatement):
+                constraints.append(statement)
             else:
                 self._waiting[statement.name.text.lower()] = statement
         streams = [statement for statement in statements if isinstance(statement, StreamStatement)]
+        self._declare_constraints(constraints)
         check_references(self.catalog, {statement.name.text.lower(): statement.generators for statement in streams})
         for name in list(self._waiting):
             if name in self._waiting:
                 self._build_waiting(name)
 
-    def _refuse_twins(self, statements: list[Statement]) -> None:
-        seen: dict[tuple[str, bool], Statement] = {}
+    def _declare_constraints(self, statements: list[ConstraintStatement]) -> None:
+        """Once all names are known, and before a query needs them."""
         for statement in statements:
-            name = statement.name.text.lower(), isinstance(statement, FunctionStatement)
+            names = [*self.catalog.names(), *(waiting.name.text for waiting in self._waiting.values())]
+            with _located(statement):
+                self.catalog.add_constraints(declare_constraints(statement, self.catalog.streams.values(), names))
+
+    def _refuse_twins(self, statements: list[Statement]) -> None:
+        seen: dict[tuple[str, type | None], Statement] = {}
+        for statement in statements:
+            # Functions and constraints have names of their own.
+            apart = isinstance(statement, FunctionStatement | ConstraintStatement)
+            name = statement.name.text.lower(), type(statement) if apart else None
             if name in seen:
                 line = seen[name].name.place.line
                 text = f"'{statement.name.text}' is declared twice, first in line {line}; rename one of them"
@@ -107,7 +122,7 @@ class _Application:
 
     def query(self, statement: QueryStatement) -> ContinuousQuery:
         with _located(statement):
-            return build(statement, self.find, self._now, self.catalog.warnings, self.catalog.functions)
+            return build(statement, self.find, self._now, self.catalog)
 
     def find(self, word: Word) -> StreamDeclaration | ContinuousQuery:
         name = word.text.lower()

@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SyntaxMistake
 from penstock.language.clauses import Located
+from penstock.language.constraint_clauses import ConstraintParser, ConstraintStatement
 from penstock.language.event_clauses import EventParser
 from penstock.language.match_clauses import MatchParser
 from penstock.language.syntax import (
@@ -27,7 +28,7 @@ from penstock.language.syntax import (
     expected,
 )
 
-Statement = StreamStatement | QueryStatement | FunctionStatement
+Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement
 
 _CONSTRAINTS = ("UNIQUE", "CLUSTERED", "ORDERED")
 _SELECTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
@@ -36,7 +37,7 @@ UNNAMED = "query"
 _POLICY_SUBJECTS = ("LATE ROWS", "BAD ROWS", "VIOLATION")
 
 
-class PenstockParser(MatchParser, EventParser):
+class PenstockParser(MatchParser, EventParser, ConstraintParser):
     """The statements of the language; `statements` and `query` are its doors."""
 
     def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
@@ -59,11 +60,13 @@ class PenstockParser(MatchParser, EventParser):
             raise self._mistake(
                 expected(self._curr.text, ["CREATE STREAM", "CREATE CQ", "CREATE FUNCTION"], "at the start of a statement")
             )
-        kind = self._choose(("STREAM", "CQ", "FUNCTION"), "after CREATE")
+        kind = self._choose(("STREAM", "CQ", "FUNCTION", "CONSTRAINT", "CONSTRAINTS"), "after CREATE")
         if kind.text == "STREAM":
             return self._parse_stream_statement()
         if kind.text == "FUNCTION":
             return self._parse_function_statement()
+        if kind.text.startswith("CONSTRAINT"):
+            return self._parse_constraint_statement(is_workflow=kind.text == "CONSTRAINTS")
         name = self._name("a name for the query")
         self.source = f"query '{name.text}'"
         return self._parse_query_statement(name)

@@ -21,17 +21,33 @@ from penstock.expressions.match_schema import columns_read
 from penstock.expressions.nodes import Column, Expr, Literal, transform
 from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.user_functions import UserFunction
+from penstock.language.constraints import applied
 from penstock.language.event_clauses import EventText
 from penstock.language.resolve import Input, named
 from penstock.language.syntax import Amount, Text, Word
 from penstock.language.windows import length
-from penstock.model.event_patterns import Absent, Atom, EventOrder, EventPattern, LastRun, Seq, Strategy, leaves_of, normalised
+from penstock.metadata.constraints.declared import DeclaredConstraints
+from penstock.metadata.constraints.queries import registered, watched_types
+from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.theory import Theory
+from penstock.model.event_patterns import (
+    Absent,
+    Atom,
+    EventOrder,
+    EventPattern,
+    LastRun,
+    Seq,
+    Strategy,
+    leaves_of,
+    normalised,
+    types_of,
+)
 from penstock.model.schema import Field, Schema
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 
 _OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH)
-_OPTIONS = ("order", "reuse", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position")
+_OPTIONS = ("order", "reuse", "reasoning", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position")
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,7 @@ class EventContext:
     input_of: Callable[[exp.Expr], Input]
     warn: Callable[[str], None]
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    constraints: tuple[DeclaredConstraints, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,14 +91,40 @@ class _Builder:
         self.terminal = tuple(self._type(name) for name in terminal)
         self.pattern = normalised(self._spelled(event.pattern))
         self.leaves = {leaf.variable.lower(): leaf for leaf in leaves_of(self.pattern)}
+        self.rules = self._constraints()
 
     def build(self) -> PatternMatch:
         query, output = self._query(), self._output()
         if query.within == 0 and isinstance(query.pattern, Seq):
             self.context.warn("WITHIN 0 leaves simultaneous events only, and those are in no order: SEQ never matches")
-        if self.events.node is not None:
-            return PatternMatch(self.events.node, query, output)
-        return PatternMatch(self._merged(query, output), query, output)
+        rules, watched = self.rules, self._watched(query)
+        events = self.events.node or self._merged(query, output, watched)
+        if rules is None:
+            return PatternMatch(events, query, output)
+        return PatternMatch(events, query, output, rules.rules, rules.on_violation)
+
+    # -- constraints ------------------------------------------------------------------------------------------------------
+
+    def _constraints(self) -> DeclaredConstraints | None:
+        """What is declared of the traces of this query."""
+        if self.options["reasoning"] == "off":
+            return None
+        key = tuple(self._column(word) for word in self.event.key)
+        stream = "" if self.events.node is None else _stream_of(self.events.node)
+        notes: list[str] = []
+        found = applied(self.context.constraints, stream, key, notes) if self.events.node is None or stream else None
+        for note in notes:
+            self.context.warn(note)
+        return found
+
+    def _watched(self, query: EventQuery) -> frozenset[str]:
+        """Types that constraints need to see; a query that can never match is refused here, with the proof."""
+        if self.rules is None:
+            return frozenset()
+        registration = registered(query, self.rules.rules)
+        for notice in registration.notices:
+            self.context.warn(notice)
+        return watched_types(query, registration)
 
     # -- sources ----------------------------------------------------------------------------------------------------------
 
@@ -122,10 +165,16 @@ class _Builder:
             return replace(pattern, types=tuple(map(self._type, pattern.types)))
         return replace(pattern, parts=tuple(map(self._spelled, pattern.parts)))
 
-    def _merged(self, query: EventQuery, output: MatchOutput) -> Node:
+    def _merged(self, query: EventQuery, output: MatchOutput, watched: Iterable[str]) -> Node:
         """The streams with the columns somebody reads; what a type does not have is NULL."""
         wanted = self.events.schema.select(columns_read(query, output, self.events.schema))
-        parts = [self._part(source, wanted) for source in self.events.types.values()]
+        others = sorted(name for name in watched if name.lower() not in self.events.types)
+        sources = [*self.events.types.values(), *(self.context.input_of(exp.to_table(name, quoted=True)) for name in others)]
+        for source in sources:
+            for name in query.key:
+                if name not in source.bare:
+                    raise UnknownColumn(source.bare.owner, name, source.bare.names, source.place)
+        parts = [self._part(source, wanted) for source in sources]
         return parts[0] if len(parts) == 1 else Merged(tuple(parts), tuple(wanted[name].name for name in query.key))
 
     def _part(self, source: Input, wanted: Schema) -> Node:
@@ -159,11 +208,19 @@ class _Builder:
                 self.pattern, tuple(key), tuple(self._conditions()), within, strategy,
                 EventOrder(options.get("order", "timestamp")), options.get("reuse", "true") == "true",
                 LastRun(options.get("kleene_last", "every")), self.events.type_column, options.get("position", ""),
-                self._ttl(), self.terminal, int(options.get("max_runs_per_key", EventQuery.most_runs)),
+                self._ttl(), self._ends(within), int(options.get("max_runs_per_key", EventQuery.most_runs)),
             )  # fmt: skip
         except InvalidEventPattern as error:
             is_located = error.place is not None and error.place.line
             raise error if is_located else error.at(place) from None
+
+    def _ends(self, within: int | None) -> tuple[str, ...]:
+        """Types that end a trace: those named, or those constraints name where nothing else bounds a trace."""
+        is_bounded = within is not None or self.terminal or "trace_ttl" in self.options
+        if is_bounded or self.rules is None or self.rules.on_violation is ViolationPolicy.SHADOW:
+            return self.terminal
+        theory = Theory(self.rules.rules.extended(sorted(types_of(self.pattern))))
+        return tuple(theory.members(theory.terminals))
 
     def _length(self, amount: Amount) -> int:
         return length(amount, self.context.clock)
@@ -268,6 +325,7 @@ class _Builder:
             if name not in _OPTIONS:
                 raise SyntaxMistake(f"EVENT has no option '{name}'; {suggestion(name, _OPTIONS)}", place)
         legal: dict[str, list[str]] = {"order": list(EventOrder), "kleene_last": list(LastRun), "reuse": ["true", "false"]}
+        legal["reasoning"] = ["fast", "off"]
         for name, values in legal.items():
             options[name] = options.get(name, values[0]).lower()
             if options[name] not in values:
@@ -285,6 +343,11 @@ class _Builder:
         if not words or len(words) > 2:
             raise SyntaxMistake(f"option 'trace_ttl' is '{written}'; write for example '1 hour'", place)
         return self._length(Amount(((words[0], words[1] if len(words) > 1 else None),)))
+
+
+def _stream_of(node: Node) -> str:
+    """The stream whose rows a node has, "" where it is not one stream."""
+    return node.stream.name if isinstance(node, Scan) else ""
 
 
 def _declared(source: Input) -> str:

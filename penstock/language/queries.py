@@ -25,12 +25,13 @@ from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named
 from penstock.language.syntax import QueryStatement, Text, Word, window_of
 from penstock.language.windows import aggregate_window, lifespan
+from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.analysis.filtering import FEWEST, is_orderable
-from penstock.plan.catalog import ContinuousQuery
+from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import (
     Announced,
     Distinct,
@@ -76,6 +77,7 @@ class Context:
     emit_partial: bool
     warnings: list[str] = field(default_factory=list)
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
+    constraints: tuple[DeclaredConstraints, ...] = ()
 
     def warn(self, message: str) -> None:
         self.warnings.append(f"{self.text.source}: {message}")
@@ -89,13 +91,20 @@ class Built:
     window: Framed | Unbounded
 
 
-def build(
-    statement: QueryStatement, find: Find, now: int | None, warnings: list[str], functions: Mapping[str, UserFunction]
-) -> ContinuousQuery:
-    """The continuous query a statement defines."""
+def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catalog) -> ContinuousQuery:
+    """The continuous query a statement defines; `catalog` has functions and constraints, and gets warnings."""
     clock = _clock_of(statement, find)
     life = lifespan(statement.begin, statement.end, clock, now)
-    context = Context(statement.text, find, clock, life, statement.emit_partial, warnings, functions)
+    context = Context(
+        statement.text,
+        find,
+        clock,
+        life,
+        statement.emit_partial,
+        catalog.warnings,
+        catalog.functions,
+        tuple(catalog.constraints.values()),
+    )
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
     plan = build_select(statement.select, context).node if statement.event is None else _event(statement, statement.event, context)
@@ -109,7 +118,14 @@ def _event(statement: QueryStatement, event: EventText, context: Context) -> Nod
         raise SyntaxMistake("BEGIN, END and EMIT PARTIAL are for windows; a pattern has WITHIN", place)
     return build_event(
         event,
-        EventContext(context.text, context.clock, lambda source: _input(source, False, context), context.warn, context.functions),
+        EventContext(
+            context.text,
+            context.clock,
+            lambda source: _input(source, False, context),
+            context.warn,
+            context.functions,
+            context.constraints,
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import InvalidDeclaration, UnknownStream
 from penstock.expressions.user_functions import UserFunction
+from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.relational import Node, Reference, walk
@@ -37,6 +38,12 @@ class Catalog:
     warnings: list[str] = field(default_factory=list)
     #: Functions of the user, by name in lower case.
     functions: dict[str, UserFunction] = field(default_factory=dict)
+    #: What is known of the processes behind events, by name in lower case.
+    constraints: dict[str, DeclaredConstraints] = field(default_factory=dict)
+
+    def add_constraints(self, declared: DeclaredConstraints) -> None:
+        self._refuse_other(self.constraints.get(declared.name.lower()), declared, declared.name, {})
+        self.constraints[declared.name.lower()] = declared
 
     def add_function(self, function: UserFunction) -> None:
         self._refuse_other(self.functions.get(function.name.lower()), function, function.name, {})

@@ -33,7 +33,7 @@ def check(marked: str, code: str, message: str, now: int | None = None) -> None:
 
 STATEMENTS = [
     ("«CREAT» STREAM s (a INT)", "found 'CREAT' at the start of a statement; expected CREATE STREAM, CREATE CQ or CREATE FUNCTION"),
-    ("CREATE «TABLE» s (a INT)", "found 'TABLE' after CREATE; expected STREAM, CQ or FUNCTION"),
+    ("CREATE «TABLE» s (a INT)", "found 'TABLE' after CREATE; expected STREAM, CQ, FUNCTION, CONSTRAINT or CONSTRAINTS"),
     ("CREATE STREAM «(» a INT)", "expected a name for the stream"),
     ("CREATE STREAM s «a» INT", "found 'a' here; expected ("),
     ("CREATE STREAM s (a INT «b» INT)", "expected ) or ,"),
@@ -77,7 +77,7 @@ def test_a_statement_that_cannot_be_read_names_word_and_legal_words(marked: str,
         ("CREATE CQ q AS SELECT a FROM s WHERE a >;", "something is missing before the end of the statement"),
         ("CREATE CQ q AS SELECT a FROM s OUTPUT TO;", "found the end of the statement"),
         ("CREATE CQ q AS SELECT a FROM s WHERE (a > 1", "found the end of the statement; expected )"),
-        ("CREATE", "found the end of the statement after CREATE; expected STREAM, CQ or FUNCTION"),
+        ("CREATE", "found the end of the statement after CREATE; expected STREAM, CQ, FUNCTION, CONSTRAINT or CONSTRAINTS"),
         ("CREATE STREAM s (a INT", "found the end of the statement"),
         ("CREATE CQ q AS SELECT 'a FROM s", "a quoted text or a comment is opened and not closed"),
     ],

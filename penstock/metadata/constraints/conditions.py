@@ -24,7 +24,7 @@ where a query branches.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from penstock.errors import InvalidConstraint
@@ -66,12 +66,16 @@ class ConditionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One entry of the tables, for people: `trigger` makes `target` fail, because of `proof`."""
+    """One entry of the tables, for people: `trigger` makes `target` fail, because of `proof`.
+
+    `cell` is where it stands: trigger, partition, and the types or leaves of that entry.
+    """
 
     kind: Literal["global", "absence", "local", "joint"]
     trigger: str
     target: str
     proof: Proof
+    cell: tuple[int, int, int] = field(default=(-1, -1, 0), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.trigger} fails {self.target}: {self.proof}"
@@ -176,7 +180,17 @@ class FailingConditions:
             failed = [(plus[late] | known) & self.graph.above(partition) for partition in range(len(self.graph.partitions))]
             minus[late] = [0 if fails else types for types, fails in zip(minus[late], failed, strict=True)]
             local[late] = [0 if fails else leaves for leaves, fails in zip(local[late], failed, strict=True)]
-        return replace(self, plus=tuple(plus), minus=tuple(map(tuple, minus)), local=tuple(map(tuple, local)))
+        found = replace(self, plus=tuple(plus), minus=tuple(map(tuple, minus)), local=tuple(map(tuple, local)))
+        return replace(found, entries=tuple(entry for entry in self.entries if found.has(entry)))
+
+    def has(self, entry: Condition) -> bool:
+        """Whether the tables still hold what an entry says."""
+        trigger, partition, members = entry.cell
+        if entry.kind == "global":
+            return bool(self.plus[trigger] >> partition & 1)
+        if entry.kind == "joint":
+            return True
+        return bool((self.minus if entry.kind == "absence" else self.local)[trigger][partition] & members)
 
     def settled(self, failed: int, alive: int) -> tuple[int, int]:
         """Failed partitions and live terms with all that follows from them."""
@@ -297,7 +311,7 @@ class _Compiler:
 
     def _add_global(self, trigger: int, partition: int, needed: int) -> None:
         self.plus[trigger] |= 1 << partition
-        self._note("global", trigger, self._name(partition), self.theory.proof(1 << trigger | needed, self.theory.falsity))
+        self._note("global", trigger, partition, 0, self.theory.proof(1 << trigger | needed, self.theory.falsity))
 
     def _add_absence(self, missing: int, partition: int, needed: int) -> None:
         why = self.theory.proof(needed, 1 << missing)
@@ -307,7 +321,7 @@ class _Compiler:
                 self.minus[trigger][partition] |= 1 << missing
                 line = f"{self.theory.names[missing]} was not seen and {self.theory.order_line(missing, trigger)}"
                 source = self.theory.order_sources[missing, trigger]
-                self._note("absence", trigger, self._name(partition), Proof((*why.lines, line), (*why.used, source)))
+                self._note("absence", trigger, partition, 1 << missing, Proof((*why.lines, line), (*why.used, source)))
 
     def _add_local(self, partition: int) -> None:
         for leaf in bits(self.graph.leaves_of(1 << partition)):
@@ -317,7 +331,7 @@ class _Compiler:
                     self.local[trigger][partition] |= 1 << leaf
                     line = f"{self.theory.names[number]} is not matched yet and {self.theory.order_line(number, trigger)}"
                     proof = Proof((line,), (self.theory.order_sources[number, trigger],))
-                    self._note("local", trigger, self._name(partition), proof)
+                    self._note("local", trigger, partition, 1 << leaf, proof)
 
     def _join(self, found: Explanation, partitions: int = 0, terms: int = 0) -> None:
         old = self.joint.get(found, JointCondition(found, 0))
@@ -335,9 +349,12 @@ class _Compiler:
         proof = Proof((*why.lines, *gone), tuple(dict.fromkeys((*why.used, *orders))))
         self.entries.setdefault(("joint", trigger, target, str(proof)), Condition("joint", trigger, target, proof))
 
-    def _note(self, kind: Literal["global", "absence", "local"], trigger: int, target: str, proof: Proof) -> None:
-        name = self.theory.names[trigger]
-        self.entries.setdefault((kind, name, target, str(proof)), Condition(kind, name, target, proof))
+    def _note(self, kind: Literal["global", "absence", "local"], trigger: int, partition: int, members: int, proof: Proof) -> None:
+        name, target = self.theory.names[trigger], self._name(partition)
+        known = self.entries.get((kind, name, target, str(proof)))
+        members |= known.cell[2] if known else 0
+        cell = (trigger, partition, members)
+        self.entries[kind, name, target, str(proof)] = Condition(kind, name, target, proof, cell)
 
     def _name(self, partition: int) -> str:
         if partition == 0:

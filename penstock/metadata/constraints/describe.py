@@ -17,6 +17,8 @@ _TITLES = {
 def describe(registration: Registration) -> list[str]:
     """Lines about leaves, branches, verdict, failing conditions with their proofs, and the events that must be looked at.
 
+    Conditions that tell nothing another one did not tell before are not listed: they are not watched either.
+
     Examples
     --------
     >>> from penstock.metadata.constraints.clauses import exclusive
@@ -31,12 +33,13 @@ def describe(registration: Registration) -> list[str]:
       C fails the query: B and C never occur together by exclusive(B, C)
     events to look at: A, B, C
     """
+    watched = registration.conditions.condensed()
     return [
         f"leaves: {', '.join(_leaf_lines(registration))}",
         *_branch_lines(registration),
         *_verdict_lines(registration),
-        *_condition_lines(registration.conditions.entries),
-        f"events to look at: {', '.join(registration.theory.members(registration.conditions.relevant))}",
+        *_condition_lines(watched.entries),
+        f"events to look at: {', '.join(registration.theory.members(watched.relevant))}",
         *(f"note: {notice}" for notice in registration.notices),
     ]
 

@@ -106,11 +106,11 @@ def constraint_notices(constraints: ConstraintSet, order: EventOrder = EventOrde
     Examples
     --------
     >>> from penstock.metadata.constraints.clauses import exclusive, prior, require
-    >>> rules = ConstraintSet((), ("A", "B"), (require("A", "B"), exclusive("A", "B"), prior("A", "B"), prior("B", "A")))
-    >>> for notice in constraint_notices(rules):
+    >>> rules = (require("A", "B"), exclusive("A", "B"), prior("C", "D"), prior("D", "C"))
+    >>> for notice in constraint_notices(ConstraintSet((), ("A", "B", "C", "D"), rules)):
     ...     print(notice)
     never(A) follows: A needs B by require(A, B); A and B never occur together by exclusive(A, B)
-    prior runs in a circle: A, B, A; these types can only occur together at one time, if at all
+    prior runs in a circle: C, D, C; these types can only occur together at one time, if at all
     """
     theory = Theory(constraints)
     notices = []
@@ -138,8 +138,10 @@ def _query_notices(pattern: EventPattern, constraints: ConstraintSet, verdict: S
 
 def _order_circles(theory: Theory) -> list[tuple[int, ...]]:
     """One shortest circle of at least two types for each type that stands in one, each circle once."""
+    # Types that exclude each other are in no order, whatever is said of it: the ends of a process, say.
     followers = [
-        [second for second, killed in enumerate(theory.kills) if killed >> first & 1] for first in range(len(theory.names))
+        [second for second, killed in enumerate(theory.kills) if killed >> first & 1 and not theory.excludes(first, second)]
+        for first in range(len(theory.names))
     ]
     found: dict[int, tuple[int, ...]] = {}
     covered = 0

@@ -8,6 +8,7 @@ from penstock.columnar.codes import Bools
 from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
+from penstock.metadata.constraints.queries import settling_types
 from penstock.metadata.constraints.supervision import PRUNED
 from penstock.metadata.constraints.tables import Words, to_words
 from penstock.model.batch import Int64s
@@ -33,7 +34,10 @@ class LeafMasks:
         of_atom = [sum(1 << leaf for leaf in leaves if graph.engine_leaves[leaf] == atom) for atom in range(self._atoms)]
         self._of_atom = to_words(of_atom, len(graph.before))
         self._is_same = self._of_atom.shape[1] == 1 and of_atom == [1 << atom for atom in range(self._atoms)]
-        self._settling = self._settling_types(query, conditions)
+        #: For each type that must be absent at the end, the types after which it cannot come, as flags and as a set.
+        sets = settling_types(query, conditions)
+        self._settling = [np.array([bool(found >> x & 1) for x in range(len(theory.names))]) for found in sets]
+        self._settling_sets = to_words(sets, len(theory.names))
 
     def passed(self, classes: Int64s) -> Words:
         """Leaves whose own conditions each event meets; those of other types are none of its business."""
@@ -64,33 +68,14 @@ class LeafMasks:
 
     # -- absences at the end ----------------------------------------------------------------------------------------------
 
-    def _settling_types(self, query: EventQuery, conditions: FailingConditions) -> list[Bools]:
-        """For each type that must be absent at the end of a match, the types after which it cannot come any more."""
-        theory = conditions.theory
-        trailing = {absence.number for term in query.terms for absence in term.absences if not absence.before}
-        names = sorted({kind for number in trailing for kind in query.absences[number].types})
-        every = range(len(theory.names))
-        found = []
-        for code in (theory.code[name] for name in names):
-            tells = sum(1 << x for x in every if theory.kills[x] >> code & 1 or theory.excludes(x, code))
-            # A type that always comes after one that tells the same tells nothing new.
-            first = [x for x in every if tells >> x & 1 and not conditions.sure_before(x) & tells]
-            found.append(np.isin(np.arange(len(theory.names)), first))
-        return found
-
-    @property
-    def settling(self) -> set[int]:
-        """Types that must be seen so that final absences can be settled before the window closes."""
-        return {int(x) for each in self._settling for x in np.flatnonzero(each)}
-
     @property
     def may_settle(self) -> bool:
+        """Whether final absences can be settled before the window closes."""
         return bool(self._settling)
 
     def settled_before(self, seen: Words) -> list[Bools]:
         """Whether each trace has seen what settles each absence."""
-        sets = [to_words([sum(1 << int(x) for x in np.flatnonzero(each))], len(each))[0] for each in self._settling]
-        return [((seen & one[None, :]) != 0).any(axis=1) for one in sets]
+        return [((seen & one[None, :]) != 0).any(axis=1) for one in self._settling_sets]
 
     def settled(self, before: list[Bools], slots: Int64s, ts: Int64s, kinds: Int64s, number: int) -> Int64s:
         """Since when the final absences of each trace are settled; `FOREVER`: they are not."""

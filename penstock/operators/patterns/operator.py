@@ -16,6 +16,7 @@ from penstock.expressions.match_output import MatchOutput
 from penstock.kernel.contracts import State
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.queries import OnStaticUnsat
 from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
@@ -25,7 +26,7 @@ from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns.engine import CLASS, MatchSet, Outlook, PatternEngine
 from penstock.operators.patterns.output import MatchRows
 from penstock.operators.patterns.tables import NAMED, WATCHED
-from penstock.operators.patterns.watching import OnStaticUnsat, Sight, TraceWatch
+from penstock.operators.patterns.watching import Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
 from penstock.operators.waiting import Waiting
 

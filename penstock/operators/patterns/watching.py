@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,8 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.registration import Registration, register, terminal_types
+from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, registered, watched_types
+from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
 from penstock.metadata.constraints.tracking import TraceStatus
 from penstock.model.batch import Batch, Int64s
@@ -28,31 +28,6 @@ from penstock.operators.patterns.trace_table import TraceTable
 
 _LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
 _ONE = np.uint64(1)
-
-OnStaticUnsat = Literal["error", "empty"]
-
-
-def registered(
-    query: EventQuery,
-    constraints: ConstraintSet,
-    options: ConditionOptions | None = None,
-    on_static_unsat: OnStaticUnsat = "error",
-) -> Registration:
-    """The query with its constraints, as the search uses them.
-
-    Where neither silence nor a type ends a trace, it is forgotten with the window, so that what was not seen tells nothing.
-    """
-    known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
-    found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
-    if is_forgetful(query, found) and chosen.absences:
-        chosen = replace(chosen, absences=False)
-        found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
-    return found
-
-
-def is_forgetful(query: EventQuery, registration: Registration) -> bool:
-    """Whether traces have no end, so that they are forgotten when they leave the window."""
-    return query.trace_ttl is None and not query.terminal and not terminal_types(registration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +138,7 @@ class TraceWatch:
     @property
     def watched(self) -> Watched:
         """What the engine is to know of it."""
-        settling = {self.types[number] for number in self._masks.settling}
-        relevant = frozenset(self.conditions.theory.members(self.conditions.relevant)) | settling
+        relevant = watched_types(self.query, self.registration)
         return Watched(self.types, relevant, () if self.is_shadow else tuple(terminal_types(self.registration)))
 
     @property

@@ -1,0 +1,66 @@
+"""Constraints under a name, as an application declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.errors import InvalidConstraint
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.supervision import ViolationPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredConstraints:
+    """What holds for the traces of one stream of events.
+
+    Parameters
+    ----------
+    stream
+        The stream with a column of types; "" where every type is a stream of its own.
+    on_violation
+        What happens to events that break them.
+    """
+
+    name: str
+    stream: str
+    rules: ConstraintSet
+    on_violation: ViolationPolicy = ViolationPolicy.RECORD
+
+    def is_about(self, stream: str) -> bool:
+        return self.stream.lower() == stream.lower()
+
+    def has_key(self, key: Iterable[str]) -> bool:
+        return {name.lower() for name in self.rules.key} == {name.lower() for name in key}
+
+
+def united(declared: Iterable[DeclaredConstraints], key: tuple[str, ...]) -> DeclaredConstraints | None:
+    """All of them as one, for traces with this key; None for none.
+
+    Raises
+    ------
+    InvalidConstraint
+        They ask for different things when they are broken.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.clauses import prior
+    >>> one = DeclaredConstraints("one", "s", ConstraintSet(("id",), ("A", "B"), (prior("A", "B"),)))
+    >>> other = DeclaredConstraints("other", "s", ConstraintSet(("id",), ("B", "C"), (prior("B", "C"),)))
+    >>> united([one, other], ("id",)).rules.event_types
+    ('A', 'B', 'C')
+    """
+    found = list(declared)
+    if not found:
+        return None
+    first = found[0]
+    for other in found[1:]:
+        if other.on_violation is not first.on_violation:
+            raise InvalidConstraint(
+                f"'{first.name}' and '{other.name}' speak of the same traces and meet violations by {first.on_violation} and by "
+                f"{other.on_violation}; choose one"
+            )
+    types = tuple(dict.fromkeys(name for each in found for name in each.rules.event_types))
+    constraints = tuple(dict.fromkeys(one for each in found for one in each.rules.constraints))
+    rules = ConstraintSet(key, types, constraints, all(each.rules.is_trusted for each in found))
+    return DeclaredConstraints(", ".join(each.name for each in found), first.stream, rules, first.on_violation)

@@ -1,0 +1,67 @@
+"""Constraints of a whole event query: with its window, its key, and what ends its traces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from penstock.expressions.event_queries import EventQuery
+from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.registration import Registration, register, terminal_types
+
+OnStaticUnsat: TypeAlias = Literal["error", "empty"]
+
+
+def registered(
+    query: EventQuery,
+    constraints: ConstraintSet,
+    options: ConditionOptions | None = None,
+    on_static_unsat: OnStaticUnsat = "error",
+) -> Registration:
+    """The query with its constraints, as the search uses them.
+
+    Where neither silence nor a type ends a trace, it is forgotten with the window, so that what was not seen tells nothing.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.clauses import prior
+    >>> from penstock.model.event_patterns import seq
+    >>> rules = ConstraintSet(("id",), ("A", "B", "X"), (prior("B", "X"),))
+    >>> [str(entry) for entry in registered(EventQuery(seq("A", "B"), ("id",), within=5), rules).conditions.entries]
+    ['X fails the query: B is not matched yet and no B comes after a X by prior(B, X)']
+    """
+    known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
+    found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    if is_forgetful(query, found) and chosen.absences:
+        chosen = replace(chosen, absences=False)
+        found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    return found
+
+
+def is_forgetful(query: EventQuery, registration: Registration) -> bool:
+    """Whether traces have no end, so that they are forgotten when they leave the window."""
+    return query.trace_ttl is None and not query.terminal and not terminal_types(registration)
+
+
+def settling_types(query: EventQuery, conditions: FailingConditions) -> list[int]:
+    """For each type that must be absent at the end of a match, a set: types after which it cannot come any more."""
+    theory = conditions.theory
+    trailing = {absence.number for term in query.terms for absence in term.absences if not absence.before}
+    names = sorted({kind for number in trailing for kind in query.absences[number].types})
+    every = range(len(theory.names))
+    found = []
+    for code in (theory.code[name] for name in names):
+        tells = sum(1 << x for x in every if theory.kills[x] >> code & 1 or theory.excludes(x, code))
+        # A type that always comes after one that tells the same tells nothing new.
+        found.append(sum(1 << x for x in every if tells >> x & 1 and not conditions.sure_before(x) & tells))
+    return found
+
+
+def watched_types(query: EventQuery, registration: Registration) -> frozenset[str]:
+    """Types whose events the search must see because of constraints; some of them the query does not name."""
+    conditions = registration.conditions.condensed()
+    wanted = conditions.relevant
+    for settling in settling_types(query, conditions):
+        wanted |= settling
+    return frozenset(conditions.theory.members(wanted))

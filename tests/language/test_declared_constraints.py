@@ -1,0 +1,184 @@
+"""`CREATE CONSTRAINT`, `CREATE CONSTRAINTS … FROM WORKFLOW`, and what they do to event queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import (
+    ConstraintViolated,
+    InvalidConstraint,
+    InvalidWorkflow,
+    NeverMatches,
+    SyntaxMistake,
+    UnknownColumn,
+    UnknownEventType,
+    UserError,
+)
+from penstock.language.application import parse_application
+from penstock.lowering.explain import explain
+from penstock.metadata.constraints.clauses import at_most_once, exclusive, horn, never, prior, require, terminal
+from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.plan.nodes.patterns import Merged, PatternMatch
+from penstock.testing.undisturbed import undisturbed
+
+STREAM = """
+CREATE STREAM event (order_id BIGINT, kind STRING, price BIGINT, at BIGINT, WATERMARK at DELAY OF 0);
+"""
+QUERY = "CREATE CQ late AS EVENT SEQ(Confirm c, Pack p) FROM event TYPE kind WHERE [order_id] WITHIN 100"
+
+
+def planned(text: str, name: str = "late") -> PatternMatch:
+    plan = parse_application(text).queries[name].plan
+    assert isinstance(plan, PatternMatch)
+    return plan
+
+
+def test_every_kind_of_constraint_has_its_words() -> None:
+    text = """CREATE CONSTRAINT rules ON event (order_id) AS PRIOR(A, B), EXCLUSIVE(A, B, C), REQUIRE(A, C), AT_MOST_ONCE(A),
+              TERMINAL(D), NEVER(E), HORN(A, B -> C), HORN(A, B -> FALSE)"""
+    declared = parse_application(STREAM + text).constraints["rules"]
+    assert declared.rules.constraints == (
+        prior("A", "B"),
+        exclusive("A", "B", "C"),
+        require("A", "C"),
+        at_most_once("A"),
+        terminal("D"),
+        never("E"),
+        horn("A", "B", then="C"),
+        horn("A", "B"),
+    )
+    assert (declared.stream, declared.rules.key, declared.on_violation) == ("event", ("order_id",), ViolationPolicy.RECORD)
+
+
+@pytest.mark.parametrize(("word", "policy"), [("QUARANTINE", "record"), ("ERROR", "error"), ("SHADOW", "shadow")])
+def test_constraints_reach_the_plan_with_their_policy(word: str, policy: str) -> None:
+    node = planned(STREAM + f"CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Send) ON VIOLATION {word};" + QUERY)
+    assert node.constraints is not None
+    assert node.constraints.constraints == (prior("Pack", "Send"),)
+    assert node.on_violation == policy
+
+
+def test_all_constraints_of_one_stream_act_together() -> None:
+    rules = (
+        "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Send); CREATE CONSTRAINT two ON event (ORDER_ID) AS NEVER(Lose);"
+    )
+    node = planned(STREAM + rules + QUERY)
+    assert node.constraints is not None
+    assert node.constraints.constraints == (prior("Pack", "Send"), never("Lose"))
+
+
+def test_a_query_that_can_never_match_is_refused_with_the_proof() -> None:
+    with pytest.raises(NeverMatches, match=r"no Pack comes after a Confirm by prior\(Pack, Confirm\)") as caught:
+        planned(STREAM + "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Confirm);" + QUERY)
+    assert "query 'late'" in str(caught.value)
+
+
+def test_a_query_may_do_without_constraints() -> None:
+    rules = "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Confirm);"
+    assert planned(STREAM + rules + QUERY + " OPTIONS (reasoning 'off')").constraints is None
+
+
+def test_constraints_for_another_key_are_not_used_and_the_author_is_told() -> None:
+    catalog = parse_application(STREAM + "CREATE CONSTRAINT one ON event (price) AS PRIOR(Pack, Confirm);" + QUERY)
+    assert catalog.queries["late"].plan.constraints is None  # type: ignore[union-attr]
+    assert any("constraint 'one' is not used" in warning for warning in catalog.warnings)
+
+
+def test_the_shipped_workflow_gives_constraints_and_ends_of_traces() -> None:
+    text = """CREATE CONSTRAINTS process ON event FROM WORKFLOW 'order_fulfilment';
+              CREATE CQ late AS EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) FROM event TYPE kind
+              WHERE [order_id] AND g.price > 200"""
+    node = planned(STREAM + text)
+    assert node.query.terminal == ("RejectOrder", "FinishOrder", "CancelOrder")
+    shown = str(explain(parse_application(STREAM + text)))
+    assert "UseLocalStock fails the query" in shown
+    assert "exclusive(UseLocalStock, UseRemoteStock)" in shown
+
+
+def test_a_workflow_may_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "process.yaml"
+    file.write_text("key: [order_id]\ntree:\n  sequence: [Confirm, Pack, Send]\n", encoding="utf-8")
+    node = planned(STREAM + f"CREATE CONSTRAINTS process ON event FROM WORKFLOW '{file}';" + QUERY)
+    assert node.constraints is not None
+    assert prior("Confirm", "Pack") in node.constraints.constraints
+
+
+def test_types_that_are_streams_are_read_because_constraints_need_them() -> None:
+    streams = "".join(
+        f"CREATE STREAM {name} (id BIGINT, at BIGINT, WATERMARK at DELAY OF 0);" for name in ("Confirm", "Pack", "Send", "Other")
+    )
+    rules = "CREATE CONSTRAINT one ON (id) AS PRIOR(Pack, Send), PRIOR(Pack, Pack);"
+    node = planned(streams + rules + "CREATE CQ late AS EVENT SEQ(Confirm c, Pack p) WHERE [id] WITHIN 100")
+    assert isinstance(node.input, Merged)
+    assert len(node.input.inputs) == 3
+    with pytest.raises(UnknownEventType, match="Packs"):
+        planned(streams + "CREATE CONSTRAINT one ON (id) AS PRIOR(Packs, Send)")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("CREATE CONSTRAINT one ON event (order_id) AS BEFORE(A, B)", SyntaxMistake, "expected PRIOR"),
+        ("CREATE CONSTRAINT one ON event (order_id) AS PRIOR(A)", SyntaxMistake, "PRIOR takes two types, not 1"),
+        ("CREATE CONSTRAINT one ON event (order_id) AS EXCLUSIVE(A)", SyntaxMistake, "two or more types"),
+        ("CREATE CONSTRAINT one ON event (order_id) AS HORN(A, B)", SyntaxMistake, "->"),
+        ("CREATE CONSTRAINT one ON event (nothing) AS PRIOR(A, B)", UnknownColumn, "nothing"),
+        ("CREATE CONSTRAINT one AS PRIOR(A, B)", SyntaxMistake, "ON stream"),
+        ("CREATE CONSTRAINT one ON event (order_id) AS NEVER(A) ON VIOLATION IGNORE", SyntaxMistake, "QUARANTINE"),
+        ("CREATE CONSTRAINTS one ON event FROM WORKFLOW 'nowhere.yaml'", InvalidWorkflow, "cannot be read"),
+    ],
+)
+def test_a_mistake_in_a_constraint_is_shown_in_its_place(text: str, kind: type[UserError], message: str) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        parse_application(STREAM + text)
+    assert "line 3" in str(caught.value)
+
+
+def test_two_policies_for_one_query_are_refused() -> None:
+    rules = """CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Send);
+               CREATE CONSTRAINT two ON event (order_id) AS NEVER(Lose) ON VIOLATION SHADOW;"""
+    with pytest.raises(InvalidConstraint, match="choose one"):
+        planned(STREAM + rules + QUERY)
+
+
+def events_of(text: str) -> pa.RecordBatch:
+    """`c1 p2` is a Confirm of order 1 at time 1 and a Pack at time 2; other letters are other steps."""
+    names = {"c": "Confirm", "p": "Pack", "s": "Send", "l": "Lose"}
+    words = text.split()
+    times = [int(word[1:]) for word in words]
+    columns = {"order_id": [1] * len(words), "kind": [names[word[0]] for word in words], "price": [0] * len(words), "at": times}
+    schema = pa.schema({"order_id": pa.int64(), "kind": pa.string(), "price": pa.int64(), "at": pa.int64()})
+    return pa.RecordBatch.from_pydict(columns, schema)
+
+
+RULES = "CREATE CONSTRAINT one ON event (order_id) AS EXCLUSIVE(Lose, Pack) ON VIOLATION {};"
+
+
+def test_answers_are_those_without_constraints() -> None:
+    rows = {"event": events_of("c1 p2 c3 p4")}
+    plain = undisturbed(STREAM + QUERY, rows).collected.rows("late")
+    assert undisturbed(STREAM + RULES.format("QUARANTINE") + QUERY, rows).collected.rows("late") == plain
+    assert len(plain) == 3
+
+
+def test_an_event_that_breaks_a_constraint_is_set_aside_with_the_reason() -> None:
+    ran = undisturbed(STREAM + RULES.format("QUARANTINE") + QUERY, {"event": events_of("c1 l2 p3")})
+    assert ran.collected.rows("late") == []
+    (refused,) = ran.collected.refused
+    assert refused.reason == "constraint_violated"
+    assert "Lose and Pack never occur together" in refused.text
+    assert "matches of it may be missing" in refused.text
+
+
+def test_the_shadow_keeps_the_match_and_reports_the_event() -> None:
+    ran = undisturbed(STREAM + RULES.format("SHADOW") + QUERY, {"event": events_of("c1 l2 p3")})
+    assert len(ran.collected.rows("late")) == 1
+    assert [item.reason for item in ran.collected.refused] == ["constraint_violated"]
+
+
+def test_the_strict_policy_stops_the_query() -> None:
+    with pytest.raises(ConstraintViolated, match="never occur together"):
+        undisturbed(STREAM + RULES.format("ERROR") + QUERY, {"event": events_of("c1 l2 p3")})
