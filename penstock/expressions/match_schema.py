@@ -114,7 +114,7 @@ def _variable(leaf: Atom, output: MatchOutput, schema: Schema) -> Field:
 def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
     """Columns of events that the query or its output needs, in the order of the schema."""
     wanted = {query.type_column, query.position_column, *query.key}
-    if output.rows is RowsPerMatch.ALL or not output.measures:
+    if output.rows is RowsPerMatch.ALL:
         wanted |= set(output.columns or schema.names)
     elif not output.measures:
         wanted |= {name for leaf in query.atoms for name in output.columns_of(leaf.variable) or schema.names}

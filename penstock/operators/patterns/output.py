@@ -53,7 +53,7 @@ class MatchRows:
     def needed(self) -> list[str]:
         """Columns of the events that must be stored, in the order of the schema."""
         wanted = {name.lower() for name in self.query.key}
-        if self.output.rows is RowsPerMatch.ALL or not self.output.measures:
+        if self.output.rows is RowsPerMatch.ALL:
             wanted |= {item.name.lower() for item in self._shown}
         elif not self.output.measures:
             wanted |= {item.name.lower() for shown in self._structs_of for item in shown}
