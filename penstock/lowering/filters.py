@@ -48,9 +48,11 @@ class FilterRecipe:
         ]
 
     def _cost(self, item: nodes.Conjunct) -> float | None:
-        if item.cost is not None or self.settings.has_driver:
-            return item.cost
-        return _SEARCH_COST + sum(_USUAL_COST[call.function.kind] for call in applications(item.condition))
+        return item.cost if item.cost is not None or self.settings.has_driver else _usual_cost(item)
+
+    def usual_costs(self) -> dict[int, float]:
+        """What such conditions usually cost, by number: good enough until the driver has heard what these do cost."""
+        return {number: _usual_cost(item) for number, item in enumerate(self.conjuncts)}
 
     @property
     def is_steered(self) -> bool:
@@ -63,6 +65,10 @@ class FilterRecipe:
 
     def named(self, label: str) -> FilterRecipe:
         return replace(self, label=label)
+
+
+def _usual_cost(item: nodes.Conjunct) -> float:
+    return _SEARCH_COST + sum(_USUAL_COST[call.function.kind] for call in applications(item.condition))
 
 
 def filter_recipe(node: nodes.AdaptiveFilter) -> FilterRecipe:

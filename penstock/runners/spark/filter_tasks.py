@@ -111,6 +111,7 @@ def prepared(recipe: FilterRecipe, log: str, epoch: int) -> AdaptiveFilter:
     """The filter as the driver wants it in this micro-batch."""
     filtering = recipe()
     filtering.use_clock(time.perf_counter_ns)
+    filtering.costs.tell(recipe.usual_costs())
     for control in decisions(ControlLog(log), recipe.label, epoch):
         filtering.on_control(control)
     return filtering
