@@ -26,6 +26,11 @@ CREATE CQ joined_by_text AS SELECT one.k FROM a one, b other, a third [RANGE 3] 
 CREATE CQ joined_in_frames AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4], b other [RANGE 6, ADVANCE 4] WHERE one.k = other.k;
 CREATE CQ joined_left AS SELECT one.k, other.s FROM a one [RANGE 5] LEFT JOIN b other [RANGE 9] ON one.k = other.k AND one.v < 1;
 CREATE CQ joined_anti AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4] ANTI JOIN b other [RANGE 6, ADVANCE 4] ON one.s = other.s;
+CREATE CQ joined_as_star AS SELECT /*+ MJOIN(probability = 1.0, min_fill = 1, chunk_rows = 2) */ one.k
+  FROM a one [RANGE 5], b other [RANGE 9], a third WHERE one.k = other.k AND one.s = third.s AND other.v < third.v + 1;
+CREATE CQ joined_in_a_circle AS SELECT /*+ MJOIN(policy = 'sweep', probability = 1.0, stage_rows = 2, chunk_rows = 2) */ one.k
+  FROM a one [RANGE 5], b other [RANGE 9], a third [RANGE 3], b last [RANGE 4]
+  WHERE one.k = other.k AND other.s = third.s AND third.v = last.v AND last.k = one.k;
 CREATE CQ grouped AS SELECT k, count(*), sum(v), min(s), count(DISTINCT v)
   FROM a [RANGE 8, ADVANCE 3] GROUP BY k HAVING count(*) > 1;
 CREATE CQ grouped_for_ever AS SELECT k, max(v) FROM a GROUP BY k;
