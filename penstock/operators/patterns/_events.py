@@ -118,6 +118,28 @@ def split_traces(codes: Any, ts: Any, rank: Any, classes: Any, ttl: int, new: in
 
 
 @entrance
+def bridge_silence(bounds: Any, ts: Any, classes: Any, keep: Any, ttl: int) -> None:  # pragma: no cover - compiled
+    """Keep the fewest further events (as named, no more) so that no two neighbours in what is kept of a trace are `ttl` apart.
+
+    Otherwise a trace would look silent where only events that no match needs were dropped.
+    """
+    for trace in range(len(bounds) - 1):
+        previous, candidate = -1, -1
+        for i in range(bounds[trace], bounds[trace + 1]):
+            if previous < 0:
+                previous = i if keep[i] else -1
+                continue
+            if not classes[i] & NAMED:
+                continue
+            if ts[i] - ts[previous] > ttl and candidate >= 0:
+                keep[candidate] |= NAMED
+                previous = candidate
+            candidate = i
+            if keep[i]:
+                previous, candidate = i, -1
+
+
+@entrance
 def split_known(  # pragma: no cover - compiled
     codes: Any, ts: Any, rank: Any, classes: Any, slots: Any, lasts: Any, ttl: int, counts_all: bool
 ) -> Any:

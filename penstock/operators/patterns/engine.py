@@ -20,7 +20,16 @@ from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
 from penstock.model.event_patterns import Absent, Atom, EventOrder, Strategy
 from penstock.model.schema import Schema
-from penstock.operators.patterns._events import Events, Horizon, Search, hash_matches, rank_events, sort_by_code, split_traces
+from penstock.operators.patterns._events import (
+    Events,
+    Horizon,
+    Search,
+    bridge_silence,
+    hash_matches,
+    rank_events,
+    sort_by_code,
+    split_traces,
+)
 from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
@@ -262,6 +271,7 @@ class PatternEngine:
         if self.query.trace_ttl is not None:
             # The last event of a trace tells when it falls silent, even if no match needs it.
             keep[active] |= NAMED
+            bridge_silence(events.bounds, events.ts, events.classes, keep, self.query.trace_ttl)
             due = np.minimum(due, events.ts[active] + self.query.trace_ttl)
         keep[np.repeat(events.ends < horizon.new, lengths)] = 0
         return keep, np.repeat(due, lengths)
