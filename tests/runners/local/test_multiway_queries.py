@@ -16,6 +16,7 @@ from penstock.errors import InvalidConfiguration, InvalidPlan
 from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
 from penstock.model.elements import Control
+from penstock.plan.analysis.safety import check
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import WindowJoin, walk
 from penstock.runners.local.runner import LocalRunner
@@ -268,3 +269,33 @@ def test_adapting_makes_fewer_probes_than_the_order_that_was_best_at_first() -> 
     adaptive, fixed = (drifted(HINT.format(more), False) for more in ("", ", policy = 'fixed'"))
     assert found_by_penstock(adaptive) == found_by_penstock(fixed)
     assert counted(adaptive)["probes_0"] < 0.7 * counted(fixed)["probes_0"]
+
+
+# -- declarations and bounds ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_row_that_breaks_a_promise_is_set_apart_once_although_every_shard_has_it(shards: int) -> None:
+    promised = "CREATE STREAM c (UNIQUE (y), x BIGINT"
+    streams = STREAMS.replace("CREATE STREAM c (x BIGINT", promised).replace("DELAY OF 4)", "DELAY OF 4) ON VIOLATION QUARANTINE")
+    windows = dict.fromkeys("abcd", 9)
+    runner = LocalRunner(
+        build_job(parse_application(streams + query(SHAPES["star"], windows, "/*+ MJOIN */")), shards), encode=True
+    )
+    rows = [(1, 1, "u", 0, 0), (1, 2, "u", 1, 0), (1, 1, "u", 2, 0)]
+    tables = {name: table_of(rows) for name in "abcd"}
+    played(runner, tables, 2, True)
+    (refused,) = runner.collected.refused
+    assert (refused.reason, refused.batch.column("c.n").to_pylist()) == ("punctuation-violated", [2])
+    assert found_by_penstock(runner) == found_by_duckdb(SHAPES["star"], windows, {**tables, "c": tables["c"].slice(0, 2)})
+    counted_rows = [counters for name, counters in runner.report().items() if name.startswith("c@")]
+    assert [(counters["read"], counters["used"], counters["violating"]) for counters in counted_rows] == [(3, 2, 1)]
+
+
+def test_a_source_without_window_makes_the_state_grow_and_a_window_is_the_remedy() -> None:
+    text = query(SHAPES["star"], {**dict.fromkeys("abc", 5), "d": None}, "/*+ MJOIN */")
+    found = check(parse_application(STREAMS + text))
+    assert not found.is_bounded
+    assert "windows alone make a multiway join forget" in str(found)
+    assert "[RANGE 5] on `d` in CREATE CQ q" in str(found)
+    assert check(parse_application(STREAMS + query(SHAPES["star"], dict.fromkeys("abcd", 5)))).is_bounded
