@@ -116,6 +116,17 @@ def test_answers_are_those_of_brute_force(
     assert named(plan, found) == sorted(matches(plan.query, seen, schema))
 
 
+def test_a_trace_is_not_silent_because_events_that_no_match_needs_were_dropped() -> None:
+    """The B at 5 takes part in no later match, but without it nothing would have happened between 1 and 9."""
+    text = "SEQ(A a, B b) FROM e TYPE kind WHERE [id] RETURN a.n, b.n AS m OPTIONS (trace_ttl 4)"
+    catalog = parse_application(f"{STREAMS} CREATE CQ q AS EVENT {text}")
+    events = [("A", 1), ("B", 5), ("A", 9), ("B", 13)]
+    rows = [Row(ts, n, {"kind": kind, "id": 1, "p": 0, "n": n, "ts": ts}) for n, (kind, ts) in enumerate(events)]
+    for cuts in ([], [1], [2], [3], [1, 2, 3]):
+        found = played(build_job(catalog, 1), rows, cuts, one_stream=True)
+        assert sorted((row["a_n"], row["m"]) for row in found) == [(0, 1), (0, 3), (2, 3)]
+
+
 def test_events_without_key_and_late_ones_are_set_aside_with_a_reason() -> None:
     catalog = parse_application(
         f"{STREAMS} CREATE CQ q AS EVENT SEQ(A a, B b) FROM e TYPE kind WHERE [id] WITHIN 9 RETURN a.n, b.n AS m"
