@@ -34,11 +34,18 @@ def _agreedy() -> Reproduction:
     return AGREEDY
 
 
+def _ccep() -> Reproduction:
+    from penstock.experiments.ccep.reproduction import CCEP
+
+    return CCEP
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
     "mpwjoin": _mpwjoin,
     "agreedy": _agreedy,
+    "ccep": _ccep,
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import penstock.experiments
+from penstock.experiments.ccep import orders, playing
 from penstock.experiments.contracts import Outcome, Settings
 from penstock.experiments.table import REPRODUCTIONS, reproduction_named
 
@@ -18,6 +19,7 @@ EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experimen
 
 #: Claims about time: they depend on the machine, and one quick timing decides nothing.
 TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d", "E-AG-4b"}
+TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c"}
 
 #: Claims of a publication that our set-ups do not confirm; they are shown as they come out.
 NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b"}
@@ -64,7 +66,7 @@ def test_figures_have_labelled_axes_and_data(id: str) -> None:
             assert np.isfinite(np.asarray(series.y, np.float64)).all()
 
 
-@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 14)])
+@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 14), ("ccep", 6)])
 def test_every_experiment_is_there_with_its_claims(name: str, count: int) -> None:
     ids = [experiment.id for experiment in reproduction_named(name).experiments]
     assert len(ids) == len(set(ids)) == count
@@ -108,3 +110,10 @@ def test_lookups_and_accesses_are_those_of_the_reference_simulation() -> None:
 def test_equal_settings_give_equal_counters() -> None:
     again = EXPERIMENTS["E-PW-5"].run(Settings(seeds=2, is_quick=True))
     assert [claim.to_json() for claim in again.claims] == [claim.to_json() for claim in quick("E-PW-5").claims]
+
+
+def test_probes_of_the_order_queries_are_those_of_the_reference_model() -> None:
+    traffic = {"sequence": orders.OrderTraffic(remote=0.1), "and": orders.OrderTraffic(remote=0.1, quotes_missing=0.5)}
+    for query, name, published in ((playing.Q1, "sequence", 0.67), (playing.Q2, "and", 0.68)):
+        counts = [playing.probes(query, traffic[name], engine) for engine in ("C", "R")]
+        assert 1 - counts[0] / counts[1] == pytest.approx(published, abs=0.01)

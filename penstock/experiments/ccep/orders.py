@@ -76,22 +76,37 @@ def order_batches(traffic: OrderTraffic, rows: int) -> list[Batch]:
     >>> batch.column("type").to_pylist()[:2], batch.column("order_id").to_pylist()[18:22]
     (['ReceiveOrder', 'CheckCredit'], [0, 0, 1, 1])
     """
-    rng = np.random.default_rng(traffic.seed)
-    slots = rng.integers(0, traffic.side_by_side, traffic.events)
-    step = _occurrence(slots)
-    order, place = slots + traffic.side_by_side * (step // EVENTS_PER_ORDER), step % EVENTS_PER_ORDER
-    kinds = _order_types(traffic, int(order.max()) + 1, rng)[order, place]
-    price = _prices(traffic, kinds, rng)
+    order, kinds, price, rng = _drawn(traffic)
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(kinds.astype(np.int32)), pa.array(TYPES)),
         pa.array(order),
         pa.array(price),
         pa.array(rng.integers(1, 20, traffic.events)),
-        pa.array(np.char.add("customer ", (order % 997).astype(str))),
-        pa.array(np.array(["north", "east", "south", "west"])[order % 4]),
+        pa.array([f"customer {number}" for number in range(997)]).take(pa.array(order % 997)),
+        pa.array(["north", "east", "south", "west"]).take(pa.array(order % 4)),
     ]
     whole = Batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA), np.arange(traffic.events), np.arange(traffic.events))
     return [whole.slice(start, min(rows, traffic.events - start)) for start in range(0, traffic.events, rows)]
+
+
+def order_events(traffic: OrderTraffic) -> tuple[Int64s, Int64s, Int64s]:
+    """The same stream order by order: types and prices, a column for each step, and how many steps were taken."""
+    order, kinds, price, _ = _drawn(traffic)
+    place = _occurrence(order)
+    shape = (int(order.max()) + 1, EVENTS_PER_ORDER)
+    types, prices = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    types[order, place], prices[order, place] = kinds, price
+    return types, prices, np.bincount(order, minlength=shape[0]).astype(np.int64)
+
+
+def _drawn(traffic: OrderTraffic) -> tuple[Int64s, Int64s, Int64s, np.random.Generator]:
+    """Order, type and price of each event."""
+    rng = np.random.default_rng(traffic.seed)
+    slots = rng.integers(0, traffic.side_by_side, traffic.events)
+    step = _occurrence(slots)
+    order, place = slots + traffic.side_by_side * (step // EVENTS_PER_ORDER), step % EVENTS_PER_ORDER
+    kinds = _order_types(traffic, int(order.max()) + 1, rng)[order, place]
+    return order, kinds, _prices(traffic, kinds, rng), rng
 
 
 def _occurrence(slots: Int64s) -> Int64s:

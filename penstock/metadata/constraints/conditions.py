@@ -53,6 +53,8 @@ class ConditionOptions:
         Whether an event that fails its own leaf, of a type that occurs once, fails the query.
     absences
         Whether what was not seen counts. Not to be used where traces are forgotten before they end.
+    exhaustion
+        Whether a trace that matched is given up when no match can end in a future event.
     largest_explanation, most_explanations
         Limits for joint conditions; 1 leaves them out.
     """
@@ -60,6 +62,7 @@ class ConditionOptions:
     disjunctions: DisjunctionMode | None = None
     reflexive: bool = True
     absences: bool = True
+    exhaustion: bool = True
     largest_explanation: int = 3
     most_explanations: int = 256
 

@@ -315,6 +315,7 @@ class PatternMatch:
             "state_rows": sum(log.num_rows for log in logs),
             "state_bytes": sum(log.num_bytes for log in logs),
             "segments": sum(map(len, logs)),
+            "kept_events": self._kept.num_rows,
             **self._totals,
             **({} if self._watch is None else self._watch.totals),
         }

@@ -120,7 +120,7 @@ class TraceWatch:
         self.conditions = self.registration.conditions.condensed()
         self._is_forgetful = is_forgetful(query, self.registration)
         self._silence = query.within if self._is_forgetful else query.trace_ttl
-        self._bank = TraceBank(self.conditions)
+        self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion)
         self.table = TraceTable(self._bank, key_fields, self._silence is not None)
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
         self._masks = LeafMasks(query, self.conditions)

@@ -1,0 +1,177 @@
+"""Queries that fail early, late, by one branch or by all: E-CC-1 to 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.experiments.ccep.orders import OrderTraffic
+from penstock.experiments.ccep.playing import Q1, Q2, Q3, STATEMENTS, Saving, savings, scaled, time_of
+from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.measures import is_increasing
+from penstock.expressions.event_queries import EventQuery
+
+Savings = Mapping[float, Mapping[str, Saving]]
+
+_RATIO, _SAVED = "share of orders that fail (%)", "saved (%)"
+
+
+def ratios(settings: Settings) -> tuple[float, ...]:
+    """Fail ratios that are run."""
+    return (0.0, 0.5, 0.9) if settings.is_quick else (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+def over_ratios(query: EventQuery, traffic: Callable[[float], OrderTraffic], settings: Settings) -> Savings:
+    """Savings at every fail ratio."""
+    return {ratio: savings(query, scaled(traffic(ratio), settings)) for ratio in ratios(settings)}
+
+
+def failing_early(ratio: float) -> OrderTraffic:
+    """Orders fail at once, when goods are taken from local stock."""
+    return OrderTraffic(remote=1 - ratio)
+
+
+def failing_late(ratio: float) -> OrderTraffic:
+    """Orders fail by the price of their invoice."""
+    return OrderTraffic(invoices_missing=ratio)
+
+
+def one_branch(ratio: float) -> OrderTraffic:
+    """Half of the orders have no high quote; the share from local stock varies."""
+    return OrderTraffic(remote=1 - ratio, quotes_missing=0.5)
+
+
+def other_branch(ratio: float) -> OrderTraffic:
+    """Half of the orders are served locally; the share without a high quote varies."""
+    return OrderTraffic(remote=0.5, quotes_missing=ratio)
+
+
+def percent(values: Sequence[float]) -> str:
+    return " / ".join(f"{100 * value:.0f}" for value in values) + " %"
+
+
+def curve(found: Savings, engine: str, measure: str) -> list[float]:
+    return [getattr(each[engine], measure) for each in found.values()]
+
+
+def _same(id: str, found: Savings) -> Claim:
+    runs = [saving for each in found.values() for saving in each.values()]
+    same = sum(saving.is_same for saving in runs)
+    return STATEMENTS[id].judged(id, same == len(runs), f"equal in {same} of {len(runs)} runs", equal=same, runs=len(runs))
+
+
+def _panel(found: Savings, title: str = "", engines: Sequence[str] = ("C", "C+")) -> Panel:
+    x = [100 * ratio for ratio in found]
+    names = {"C": "listed constraints", "C+": "all of the workflow"}
+    lines = [
+        Series(f"{measure}, {names[engine]}", x, [100 * value for value in curve(found, engine, measure)])
+        for measure in ("memory", "probes")
+        for engine in engines
+    ]
+    return Panel(_RATIO, _SAVED, tuple(lines), "markers", title=title)
+
+
+def _goal(id: str, query: EventQuery, traffic: OrderTraffic, settings: Settings, goal: float) -> Claim:
+    """A goal for time: so much less than without constraints."""
+    spent = time_of(query, scaled(traffic, settings), settings)
+    over = {name: spent[name] / spent["R"] for name in ("C", "C+")}
+    measured = f"{1 - over['C']:.0%} with the listed constraints, {1 - over['C+']:.0%} with all"
+    held = min(over.values()) <= 1 - goal
+    return STATEMENTS[id].judged(id, held, measured, time_c=over["C"], time_all=over["C+"])
+
+
+def sequence_failing_early(settings: Settings) -> Outcome:
+    """E-CC-1: the sequence query, goods from local stock."""
+    found = over_ratios(Q1, failing_early, settings)
+    memory, probes = curve(found, "C", "memory"), curve(found, "C", "probes")
+    late = found[0.9]["C"]
+    claims = (
+        _same("E-CC-1a", found),
+        STATEMENTS["E-CC-1b"].judged(
+            "E-CC-1b",
+            is_increasing(memory) and is_increasing(probes) and late.memory >= 0.55,
+            f"memory {percent(memory)}, probes {percent(probes)}",
+            memory=memory,
+            probes=probes,
+        ),
+        STATEMENTS["E-CC-1c"].judged("E-CC-1c", memory[0] == 0, percent(memory[:1]), memory=memory[:1]),
+        _goal("E-CC-1d", Q1, failing_early(0.9), settings, 0.25),
+        _goal("E-CC-1e", Q1, failing_early(0.0), settings, -0.05),
+    )
+    return Outcome(claims, Drawing("Sequence query, orders that fail early", (_panel(found),)))
+
+
+def sequence_failing_late(settings: Settings) -> Outcome:
+    """E-CC-2: the sequence query, invoices below the limit."""
+    late, early = over_ratios(Q1, failing_late, settings), over_ratios(Q1, failing_early, settings)
+    high = [ratio for ratio in ratios(settings) if ratio >= 0.7]
+    less = all(
+        getattr(late[ratio]["C"], measure) < getattr(early[ratio]["C"], measure)
+        for ratio in high
+        for measure in ("memory", "probes")
+    )
+    listed, every = curve(late, "C", "memory"), curve(late, "C+", "memory")
+    claims = (
+        _same("E-CC-2a", late),
+        STATEMENTS["E-CC-2b"].judged("E-CC-2b", less and late[0.9]["C"].memory >= 0.45, f"memory {percent(listed)}", memory=listed),
+        STATEMENTS["E-CC-2c"].judged(
+            "E-CC-2c",
+            all(more >= less for less, more in zip(listed, every, strict=True)) and late[0.9]["C+"].memory >= 0.6,
+            f"memory {percent(every)}",
+            memory=every,
+        ),
+    )
+    return Outcome(claims, Drawing("Sequence query, orders that fail late", (_panel(late),)))
+
+
+def conjunction_early_branch(settings: Settings) -> Outcome:
+    """E-CC-3: the AND query, local stock varies."""
+    found = over_ratios(Q2, one_branch, settings)
+    single = savings(Q1, scaled(failing_early(0.9), settings))["C"].memory
+    memory = curve(found, "C", "memory")
+    best = found[0.9]["C"].memory
+    claims = (
+        _same("E-CC-3a", found),
+        STATEMENTS["E-CC-3b"].judged(
+            "E-CC-3b", best > single and best >= 0.68, f"{percent([best])}, the sequence query {percent([single])}", memory=memory
+        ),
+        _goal("E-CC-3c", Q2, one_branch(0.9), settings, 0.40),
+    )
+    return Outcome(claims, Drawing("AND query, one branch fails for half of the orders", (_panel(found),)))
+
+
+def conjunction_late_branch(settings: Settings) -> Outcome:
+    """E-CC-4: the AND query, quotes vary."""
+    late, early = over_ratios(Q2, other_branch, settings), over_ratios(Q2, one_branch, settings)
+    memory = curve(late, "C", "memory")
+    low = [late[ratio]["C"].memory for ratio in ratios(settings) if ratio < 0.5]
+    is_flat = max(low) - min(low) <= 0.05
+    is_lower = all(late[ratio]["C"].memory < early[ratio]["C"].memory for ratio in ratios(settings) if ratio > 0.5)
+    claims = (
+        _same("E-CC-4a", late),
+        STATEMENTS["E-CC-4b"].judged("E-CC-4b", is_flat and is_lower, f"memory {percent(memory)}", memory=memory),
+    )
+    panels = (_panel(late, "quotes vary", ("C",)), _panel(early, "stock varies", ("C",)))
+    return Outcome(claims, Drawing("AND query: the branch that fails first decides", panels))
+
+
+def disjunction(settings: Settings) -> Outcome:
+    """E-CC-5: the OR query, both branches."""
+    ends = [savings(Q3, scaled(_both(quotes, stock), settings)) for quotes, stock in ((0.0, 0.9), (0.9, 0.0))]
+    found = over_ratios(Q3, lambda ratio: _both(ratio, ratio), settings)
+    memory, single = curve(found, "C", "memory"), [each["C"].memory for each in ends]
+    diagonal = memory[1:] if memory[0] == 0 else memory
+    claims = (
+        _same("E-CC-5a", {**found, -1.0: ends[0], -2.0: ends[1]}),
+        STATEMENTS["E-CC-5b"].judged(
+            "E-CC-5b",
+            max(single) <= 0.25 and found[0.9]["C"].memory >= 0.28 and is_increasing(diagonal),
+            f"one branch {percent(single)}, both {percent(memory)}",
+            one_branch=single,
+            both_branches=memory,
+        ),
+    )
+    return Outcome(claims, Drawing("OR query, both branches fail", (_panel(found),)))
+
+
+def _both(quotes: float, stock: float) -> OrderTraffic:
+    return OrderTraffic(remote=1 - stock, quotes_missing=quotes)
