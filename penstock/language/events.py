@@ -36,7 +36,6 @@ from penstock.model.event_patterns import (
     EventOrder,
     EventPattern,
     LastRun,
-    Seq,
     Strategy,
     leaves_of,
     normalised,
@@ -95,7 +94,8 @@ class _Builder:
 
     def build(self) -> PatternMatch:
         query, output = self._query(), self._output()
-        if query.within == 0 and isinstance(query.pattern, Seq):
+        is_ordered = query.order is EventOrder.TIMESTAMP and all(any(term.predecessors) for term in query.terms)
+        if query.within == 0 and is_ordered:
             self.context.warn("WITHIN 0 leaves simultaneous events only, and those are in no order: SEQ never matches")
         rules, watched = self.rules, self._watched(query)
         events = self.events.node or self._merged(query, output, watched)
