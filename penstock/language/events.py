@@ -24,7 +24,7 @@ from penstock.expressions.user_functions import UserFunction
 from penstock.language.constraints import applied
 from penstock.language.event_clauses import EventText
 from penstock.language.resolve import Input, named
-from penstock.language.syntax import Amount, Text, Word
+from penstock.language.syntax import Amount, Format, Text, Word
 from penstock.language.windows import length
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.metadata.constraints.queries import registered, watched_types
@@ -45,6 +45,8 @@ from penstock.model.schema import Field, Schema
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 
+#: Formats whose columns are plain values.
+_FLAT = ("csv", "text")
 _OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH)
 _OPTIONS = ("order", "reuse", "reasoning", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position")
 
@@ -79,6 +81,15 @@ def build_event(event: EventText, context: EventContext) -> PatternMatch:
         if error.place is None or not error.place.line:
             error.at(replace(event.place, source=context.text.source))
         raise
+
+
+def refuse_nested(schema: Schema, outputs: Iterable[Format]) -> None:
+    """Refuse formats without structs for matches that show their events as structs."""
+    nested = next((item.name for item in schema if pa.types.is_nested(item.type)), None)
+    for output in outputs:
+        if nested is not None and output.name.text.lower() in _FLAT:
+            text = f"{output.name.text} has no structs, and '{nested}' is one; name measures in RETURN, or write OUTPUT TO json"
+            raise SyntaxMistake(text, output.name.place)
 
 
 class _Builder:

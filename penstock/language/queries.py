@@ -15,7 +15,7 @@ from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownCo
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.event_clauses import EventText
-from penstock.language.events import EventContext, build_event
+from penstock.language.events import EventContext, build_event, refuse_nested
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
@@ -116,7 +116,7 @@ def _event(statement: QueryStatement, event: EventText, context: Context) -> Nod
     if statement.begin or statement.end or statement.emit_partial:
         place = (statement.begin or statement.end or statement.name).place
         raise SyntaxMistake("BEGIN, END and EMIT PARTIAL are for windows; a pattern has WITHIN", place)
-    return build_event(
+    node = build_event(
         event,
         EventContext(
             context.text,
@@ -127,6 +127,8 @@ def _event(statement: QueryStatement, event: EventText, context: Context) -> Nod
             context.constraints,
         ),
     )
+    refuse_nested(node.schema, statement.outputs)
+    return node
 
 
 def _clock_of(statement: QueryStatement, find: Find) -> bool:

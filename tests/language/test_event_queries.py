@@ -281,6 +281,7 @@ MISTAKES = [
         "language.syntax",
         "found 'HAVING' behind the pattern; expected FROM, PARTITION BY",
     ),
+    ("SEQ(A a, B b) WITHIN 5 OUTPUT TO «csv» OPTIONS (path 'x')", "language.syntax", "name measures in RETURN"),
     ("SEQ(A a «B») WITHIN 5", "language.syntax", "expected ) or ,"),
 ]
 
