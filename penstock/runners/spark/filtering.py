@@ -104,6 +104,7 @@ class _Watched:
         self._spark = spark
         self._run = run
         self._query: Any = None
+        self._seen: int | None = None
 
     def is_expected(self) -> bool:
         """Whether the query runs, or may still be started."""
@@ -113,6 +114,10 @@ class _Watched:
 
     def report(self) -> BatchReport | None:
         if self._query is not None:
+            newest = _newest(self._query)
+            if newest == self._seen:
+                return None
+            self._seen = newest
             return _mine(self._query, self._run)
         for query in self._spark.streams.active:
             report = _mine(query, self._run)
@@ -126,6 +131,12 @@ def _mine(query: Any, run: str) -> BatchReport | None:
     progress = query.lastProgress
     report = None if progress is None else read_report(_plain(progress))
     return report if report is not None and report.run == run else None
+
+
+def _newest(query: Any) -> int | None:
+    """Number of the micro-batch finished last; asked often, so without the whole progress, which holds all reports."""
+    progress = query._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:

@@ -71,6 +71,7 @@ class PlainLines:
     def __init__(self, console: Console, remark: Remark | None = None) -> None:
         self.console = console
         self.remark = remark
+        self._reorderings: dict[str, int] = {}
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -81,7 +82,8 @@ class PlainLines:
             if self.remark is not None:
                 self.say(f"         {self.remark()}")
             for standing in news[-1].filters:
-                changed = "re-ordered  " if standing.has_changed_since(news[0].epoch - 1) else ""
+                changed = "re-ordered  " if standing.reorderings > self._reorderings.get(standing.operator, 0) else ""
+                self._reorderings[standing.operator] = standing.reorderings
                 self.say(f"         {changed}{standing}")
             for query, rows in samples(1).items():
                 for row in rows:
