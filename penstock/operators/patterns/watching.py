@@ -175,7 +175,7 @@ class TraceWatch:
         codes, known
             Number of the key of each row, and of each trace in the table; all below `number`.
         """
-        before = self._bank.columns.status.copy()
+        before, failed_before = self._bank.columns.status.copy(), self._bank.columns.failed.copy()
         settled_before = self._masks.settled_before(self._bank.columns.seen)
         slot_of_code = np.full(number, -1, np.int64)
         slot_of_code[known] = np.arange(len(known))
@@ -185,8 +185,10 @@ class TraceWatch:
         slots, masked = np.full(len(classes), -1, np.int64), np.zeros(len(classes), np.int64)
         slots[events.rows] = events.slots
         masked[events.rows] = self._masks.lost(classes[events.rows], events.kinds, events.outcome)
-        sight = self._judged(events, cut, before, settled_before, masked, slots, slot_of_code, refused)
-        refused += self._finish(cut, frontier)
+        moved = (self._bank.columns.failed[: len(before)] != failed_before).any(axis=1)
+        moved |= (before == _LIVE) & (self._bank.columns.status[: len(before)] == _EXHAUSTED)
+        sight = self._judged(events, cut, moved, settled_before, masked, slots, slot_of_code, refused)
+        refused += self._finish(events, cut, frontier)
         return sight
 
     def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, codes: Int64s, slot_of_code: Int64s) -> tuple[_Events, _Cut]:
@@ -212,7 +214,7 @@ class TraceWatch:
         self,
         events: _Events,
         cut: _Cut,
-        before: np.ndarray,
+        known_moved: Bools,
         settled_before: list[Bools],
         masked: Int64s,
         slots: Int64s,
@@ -224,7 +226,7 @@ class TraceWatch:
         ended, moved = np.zeros(total, np.bool_), np.zeros(total, np.bool_)
         ended[cut.slots] = cut.ended
         is_spent = has_failed | (columns.status == _EXHAUSTED)
-        moved[: len(before)] = (before == _LIVE) & is_spent[: len(before)]
+        moved[: len(known_moved)] = known_moved
         settled = self._masks.settled(settled_before, events.slots, events.ts, events.kinds, total)
         if self._masks.may_settle:
             moved |= (settled > NEVER) & (settled < FOREVER)
@@ -244,7 +246,7 @@ class TraceWatch:
             refused,
         )
 
-    def _finish(self, cut: _Cut, frontier: int) -> list[Quarantined]:
+    def _finish(self, events: _Events, cut: _Cut, frontier: int) -> list[Quarantined]:
         """Complain of what is missing in traces that are over, and forget them."""
         over = np.zeros(len(self.table), np.bool_)
         over[cut.slots] = cut.ended
@@ -253,8 +255,12 @@ class TraceWatch:
         gone = np.flatnonzero(over)
         if not len(gone):
             return []
+        ended_by_event = over[events.slots]
         columns = self._bank.columns
-        is_pruned = (columns.failed[gone, 0] & _ONE != 0) | (columns.status[gone] == _EXHAUSTED)
+        status = columns.status.copy()
+        # What the last event itself has shown came too late to lose a match.
+        status[events.slots[ended_by_event]] = events.outcome.before[ended_by_event]
+        is_pruned = (status[gone] == _FAILED) | (status[gone] == _EXHAUSTED)
         refused = self._complaints.of_ends(columns.seen[gone], is_pruned, lambda chosen: self._named(gone[chosen]))
         self.table.keep(np.flatnonzero(~over))
         return refused
