@@ -15,6 +15,8 @@ from penstock.expressions.match_schema import columns_read, output_schema, refer
 from penstock.expressions.nodes import Column
 from penstock.expressions.typing import type_of
 from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.queries import registered, watched_types
+from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.event_patterns import Strategy
 from penstock.model.schema import TIMESTAMP, Schema
@@ -130,14 +132,18 @@ class PatternMatch:
         hidden = {name for name, expr in self.output.measures if expr != Column(name)}
         return tuple(name for name in self.query.key if name not in hidden)
 
-    @property
+    @cached_property
     def relevant_types(self) -> frozenset[str] | None:
-        """The only types that can change the answer; None: an event of any type may.
+        """The only types that can change the answer; None: an event of any type may, as it breaks contiguity.
 
-        An event of another type breaks contiguity, and constraints speak of types the pattern does not name.
+        Constraints also speak of types that the pattern does not name.
         """
-        skips = self.query.strategy in (Strategy.ANY, Strategy.NEXT)
-        return self.query.types if skips and self.constraints is None else None
+        if self.query.strategy not in (Strategy.ANY, Strategy.NEXT):
+            return None
+        if self.constraints is None:
+            return self.query.types
+        registration = registered(self.query, self.constraints, on_static_unsat="empty")
+        return self.query.types | watched_types(self.query, registration) | frozenset(terminal_types(registration))
 
     @property
     def inputs(self) -> tuple[Node, ...]:

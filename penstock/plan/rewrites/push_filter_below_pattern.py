@@ -21,9 +21,9 @@ Readers = Mapping[str, Sequence[Node]]
 def push_filter_below_pattern(plan: Node) -> Node:
     """Filter a stream by the types a pattern names, and by what single events must satisfy, before rows cross into Python.
 
-    It does not fire where any event may matter: under contiguity, where events of other types break a match, and under
-    constraints, which speak of types the pattern does not name. While silence ends traces, only types are filtered: an
-    event that fails its condition still breaks the silence.
+    It does not fire where any event may matter: under contiguity, where events of other types break a match. While silence
+    ends traces, and under constraints, only types are filtered: an event that fails its condition still breaks the silence
+    and still tells what cannot come any more.
     """
     return push_below_patterns((plan,))[0]
 
@@ -83,7 +83,7 @@ def _type_of(node: PatternMatch, part: Node) -> str | None:
 
 def _wanted(node: PatternMatch) -> Expr:
     """What an event must satisfy to matter."""
-    types = sorted(node.query.types)
+    types = sorted(node.relevant_types or ())
     allowed = {kind: _allowed(node, kind) for kind in types}
     column = Column(node.query.type_column)
     free = [kind for kind in types if allowed[kind] == TRUE]
@@ -93,7 +93,7 @@ def _wanted(node: PatternMatch) -> Expr:
 
 
 def _of_any(readers: Sequence[Node], type_column: str) -> Expr:
-    types = {kind for reader in readers if isinstance(reader, PatternMatch) for kind in reader.query.types}
+    types = {kind for reader in readers if isinstance(reader, PatternMatch) for kind in reader.relevant_types or ()}
     return _in(Column(type_column), sorted(types))
 
 
@@ -109,7 +109,7 @@ def _any(parts: Sequence[Expr]) -> Expr:
 def _allowed(node: PatternMatch, kind: str) -> Expr:
     """What an event of a type must satisfy: the conditions of one of its places."""
     query = node.query
-    if kind in query.terminal or query.trace_ttl is not None:
+    if kind in query.terminal or query.trace_ttl is not None or node.constraints is not None:
         return TRUE
     places = [conjoin(_own(node, leaf)) for leaf in query.leaves.values() if kind in leaf.types]
     return TRUE if TRUE in places else _any(list(dict.fromkeys(places)))

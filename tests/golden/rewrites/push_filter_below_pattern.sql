@@ -118,3 +118,23 @@ PatternMatch SEQ(1 a, 2 b) by v [trace_ttl 14]
   . shows a_id = a.id
   Select t IN ('1', '2')
     Scan e
+
+====
+-- constraints look at types that the pattern does not name, and at events that fail their condition
+CREATE STREAM e (t STRING, id BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 3);
+CREATE CONSTRAINT process ON e (id) AS PRIOR(`2`, `4`), TERMINAL(`5`) ON VIOLATION SHADOW;
+CREATE CQ watched AS EVENT SEQ(`1` a, `2` b) FROM e TYPE t WHERE [id] AND a.v > 1 WITHIN 60 RETURN a.v, b.v;
+----
+watched
+PatternMatch SEQ(1 a, 2 b) by id [within 60]
+  . skip-till-any-match
+  . where a.v > 1
+  . shows a_v = a.v, b_v = b.v
+  Scan e
+=>
+PatternMatch SEQ(1 a, 2 b) by id [within 60]
+  . skip-till-any-match
+  . where a.v > 1
+  . shows a_v = a.v, b_v = b.v
+  Select t IN ('1', '2', '4', '5')
+    Scan e
