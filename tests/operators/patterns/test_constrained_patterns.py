@@ -7,11 +7,14 @@ from itertools import product
 from typing import Any
 
 import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from pattern_cases import SCHEMA, read
 from test_pattern_properties import DISORDER, queries, streams
 
 from penstock.expressions.event_queries import EventQuery
+from penstock.expressions.match_output import MatchOutput
 from penstock.expressions.parse import parse
 from penstock.metadata.constraints.clauses import AtMostOnce, Constraint, Exclusive, Horn, Never, Prior, Require, Terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
@@ -21,6 +24,7 @@ from penstock.model.elements import Quarantined
 from penstock.model.event_patterns import EventOrder, Strategy, absent, atom, both, either, normalised, seq
 from penstock.model.pattern_terms import terms_of
 from penstock.operators.patterns.operator import PatternMatch
+from penstock.testing.checks import check_all, inputs
 from penstock.testing.pattern_reference import Match, matches, traces
 from penstock.testing.reference import Row
 from penstock.testing.streams import run, run_with_restarts, stream_of
@@ -94,7 +98,7 @@ MANY = st.lists(CONSTRAINTS, min_size=2, max_size=9)
 
 
 @given(queries(Strategy.ANY), streams(), MANY, OPTIONS, batch_cuts(), DISORDER)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_property_b_constraints_keep_every_match_under_any_match(
     sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any, late: list[int]
 ) -> None:
@@ -109,7 +113,7 @@ def test_property_b_constraints_keep_every_match_under_any_match(
     batch_cuts(),
     DISORDER,
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_property_b_constraints_keep_every_match_under_the_other_strategies(
     sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any, late: list[int]
 ) -> None:
@@ -164,13 +168,32 @@ SHORT = st.lists(
 
 
 @given(short_queries(), dense_streams(), SHORT, OPTIONS, batch_cuts())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_property_b_on_short_patterns_that_match_often(
     sought: EventQuery, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any
 ) -> None:
     rules, expected = obeyed(sought, rows, drawn), sorted(matches(sought, rows, SCHEMA))
     assert searched(sought, rows, rules, options=chosen)[0] == expected
     assert searched(sought, rows, rules, options=chosen, cuts=cuts, restarts=True)[0] == expected
+
+
+CHECKED = pa.schema({"k": pa.int64(), "type": pa.string(), "v": pa.float64()})
+#: Texts of the shared inputs are "", "a" and "ab"; they obey nothing.
+BROKEN = ConstraintSet(("k",), ("a", "ab", "x"), (Prior("a", "ab"), AtMostOnce("ab")))
+
+
+@pytest.mark.parametrize("policy", [ViolationPolicy.RECORD, ViolationPolicy.SHADOW])
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_the_operator_under_constraints_passes_the_shared_checks(policy: ViolationPolicy, data: st.DataObject) -> None:
+    sought = EventQuery(seq(atom("a", "a"), atom("ab", "b")), ("k",), within=6)
+    shown = MatchOutput(columns=("k", "type"))
+    check_all(
+        lambda: PatternMatch(sought, CHECKED, shown, constraints=BROKEN, on_violation=policy),
+        data.draw(inputs([CHECKED])),
+        [CHECKED],
+        data.draw(batch_cuts()),
+    )
 
 
 def may_settle_early(sought: EventQuery) -> bool:
@@ -180,7 +203,7 @@ def may_settle_early(sought: EventQuery) -> bool:
 @given(
     queries(Strategy.ANY), streams(), st.lists(st.one_of(CONSTRAINTS, st.builds(Never, NAMES)), max_size=4), OPTIONS, batch_cuts()
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_match_lost_to_wrong_constraints_is_never_lost_silently(
     sought: EventQuery | None, rows: list[Row], drawn: list[Constraint], chosen: ConditionOptions, cuts: Any
 ) -> None:
