@@ -4,7 +4,7 @@ Payments are joined with alerts on their region and with five watch lists, of ca
 in a region with a recent alert that is on all lists is an answer. Each micro-batch spans 10 s and has 40,000 payments, which stay
 for 10 s, and 50,000 alerts, which stay for 2 s. An alert meets the two hundred payments of its region, one of 200, and each of
 these pairs looks into the lists until one does not have it: ten million pairs a micro-batch, of which two thirds of a per cent are
-answers. A list has 400,000 entries that stay for hours; 200 more come with each micro-batch. In each quarter of the run another
+answers. A list has 100,000 entries that stay for hours; 200 more come with each micro-batch. In each quarter of the run another
 list has few of the payments (1 %), while the others have nine in ten.
 
 The fixed order is the best one of the first quarter. Both sides run the same operator, on Spark, from the same Parquet files into
@@ -40,7 +40,7 @@ from penstock.runners.spark.sources import read_stream
 
 LISTS = ("card", "shop", "device", "account", "phone")
 PAYMENTS, ALERTS, REGIONS = 40_000, 50_000, 200
-ENTRIES, NEW_ENTRIES = 400_000, 200
+ENTRIES, NEW_ENTRIES = 100_000, 200
 SPAN_US = 10_000_000
 #: Share of the payments that are not on a list: on that of the quarter, and on the others.
 SELDOM, USUAL = 0.99, 0.10
@@ -154,7 +154,7 @@ def measure(spark: SparkSession, batches: int = 24) -> dict[str, Any]:
     """Both sides over the same files; for whoever measures adaptive orders as a whole."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
-        write(folder / "short", run_of(4))
+        write(folder / "short", run_of(2))
         write(folder / "whole", run_of(batches))
         on_spark(spark, folder / "short", "agreedy")
         fixed, adaptive = on_spark(spark, folder / "whole", "fixed"), on_spark(spark, folder / "whole", "agreedy")
