@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.expressions.nodes import conjoin
 from penstock.expressions.typing import FLOATS
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
-from penstock.model.event_patterns import Absent, Atom, EventOrder, Strategy
+from penstock.model.event_patterns import Absent, Atom, EventOrder, LastRun, Strategy
 from penstock.model.schema import Schema
 from penstock.operators.patterns._events import (
     Events,
@@ -38,6 +39,8 @@ from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Wa
 
 #: Columns stored beside a row's own: its class, its number in the whole stream, and what conditions read.
 CLASS, NUMBER, DERIVED = "_class", "_number", "_derived"
+#: Types whose class is remembered: a stream has few, but nobody promises it.
+_MOST_CLASSES = 1_000
 _TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
@@ -101,6 +104,7 @@ class PatternEngine:
 
     def __init__(self, query: EventQuery, schema: pa.Schema, watched: Watched | None = None) -> None:
         self._watched = watched or Watched((), frozenset(), ())
+        self._classes: dict[str, int] = {}
         self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
         for name in (query.type_column, *query.key, *([query.position_column] if query.position_column else [])):
@@ -112,6 +116,17 @@ class PatternEngine:
         self._local = self._compiled_local()
         self._derived = [compile_expression(expr, self.schema) for expr in self.conditions.derived]
         self._check_translated()
+
+    @cached_property
+    def reach(self) -> int:
+        """How far behind the frontier an event can matter, where there is a window.
+
+        A match that waits until its window is over must then still know what came a window before it, where that must be
+        absent.
+        """
+        absences = [absence for term in self.query.terms for absence in term.absences]
+        waits = self.query.last_run is LastRun.MAXIMAL or any(not absence.before for absence in absences)
+        return self.rules.within * (2 if waits and any(not absence.after for absence in absences) else 1)
 
     @property
     def residual(self) -> list[int]:
@@ -161,6 +176,12 @@ class PatternEngine:
         return classes, kinds
 
     def _class_of_type(self, name: str) -> int:
+        known = self._classes.get(name)
+        if known is None and len(self._classes) < _MOST_CLASSES:
+            known = self._classes[name] = self._new_class(name)
+        return self._new_class(name) if known is None else known
+
+    def _new_class(self, name: str) -> int:
         leaves: list[Atom | Absent] = [*self.query.atoms, *self.query.absences]
         bits = sum(1 << bit for bit, leaf in enumerate(leaves) if name in leaf.types)
         bits |= NAMED if name in self.query.types else 0
@@ -267,7 +288,7 @@ class PatternEngine:
         """Bits to keep of each event, and when its trace must be looked at again."""
         lengths = np.diff(events.bounds)
         if self.rules.has_window:
-            keep[events.ts < horizon.new - self.rules.within] = 0
+            keep[events.ts < horizon.new - self.reach] = 0
         if self.query.trace_ttl is not None:
             # The last event of a trace tells when it falls silent, even if no match needs it.
             keep[active] |= NAMED

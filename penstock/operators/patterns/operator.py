@@ -108,7 +108,7 @@ class PatternMatch:
         self._waiting = Waiting(pa.schema([*self._stored_schema, *([KIND] if self._watch is not None else [])]))
         self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
-        self._frontier = NEVER
+        self._frontier, self._is_written = NEVER, True
         self._totals = {"matches": 0, "null_keys": 0, "bad_times": 0, "passed_over": 0, "expired": 0}
         if self._watch is not None:
             self._totals["lost"] = 0
@@ -204,23 +204,25 @@ class PatternMatch:
     ) -> list[Batch | Quarantined]:
         """Look through the traces of released rows and those that are due; codes are those of kept and of released rows."""
         held = self._kept.num_rows
+        old, new = codes[:held], codes[held:]
         concerned = np.zeros(number, np.bool_)
-        concerned[codes[held:]] = True
-        concerned[codes[:held][self._due < horizon.new]] = True
+        concerned[new] = True
+        concerned[old[self._due < horizon.new]] = True
+        outlook = None
         if sight is not None:
             concerned |= sight.is_moved[sight.known]
-        active = concerned[codes]
-        stored = Batch.concat([self._kept.filter(active[:held]), released]) if active[:held].any() else released
-        outlook = None if sight is None else self._outlook(sight, codes, active)
-        outcome = self._engine.search(stored, codes[active], number, horizon, outlook)
-        self._keep(~active[:held], stored, outcome.keep, outcome.due)
+        active, idle = concerned[old], ~concerned[old]
+        if sight is not None:
+            slots = sight.known[old]
+            stays = ~sight.is_hopeless[slots]
+            active, idle = active & stays, idle & stays
+            slots = np.concatenate([slots[active], sight.slots])
+            outlook = Outlook(sight.is_spent[slots], sight.settled[slots], sight.usable[slots])
+        stored = Batch.concat([self._kept.filter(active), released]) if active.any() else released
+        outcome = self._engine.search(stored, np.concatenate([old[active], new]), number, horizon, outlook)
+        self._keep(idle, stored, outcome.keep, outcome.due)
         self._forget_old(horizon.new)
         return self._results(outcome.matches, stored)
-
-    def _outlook(self, sight: Sight, codes: Int64s, active: Bools) -> Outlook:
-        held = self._kept.num_rows
-        slots = np.concatenate([sight.known[codes[:held]], sight.slots])[active]
-        return Outlook(sight.is_spent[slots], sight.settled[slots], sight.usable[slots])
 
     def _search_under_watch(self, watch: TraceWatch, released: Batch, horizon: Horizon) -> list[Batch | Quarantined]:
         """The same for what constraints leave over."""
@@ -230,21 +232,15 @@ class PatternMatch:
         classes, kinds = int64s(released.column(CLASS)) & ~WATCHED, int64s(released.column(KIND.name))
         shown = released.with_rows(released.rows.select(self._columns))
         sight = watch.observe(shown, classes, kinds, of_new, of_table, number, horizon.new)
-        self._traces.clear()
-        if len(watch.table):
-            self._traces.add(watch.table.stored())
+        self._is_written = False
         classes = classes if watch.is_shadow else classes & ~sight.masked
         values = {CLASS: classes, **({MASKED.name: sight.masked} if watch.is_shadow else {})}
         needed = self._engine.is_relevant(classes) & ~sight.is_hopeless[sight.slots]
-        stays = ~sight.is_hopeless[sight.known[codes[:held]]]
-        if not stays.all():
-            self._kept, self._due = self._kept.filter(stays), self._due[stays]
-            self._write()
         chosen = np.flatnonzero(needed)
         values = {name: numbers[chosen] for name, numbers in values.items()}
         released = _with_values(released, self._stored_schema, chosen, values)
         sight = replace(sight, slots=sight.slots[chosen])
-        codes = np.concatenate([codes[:held][stays], of_new[needed]])
+        codes = np.concatenate([codes[:held], of_new[chosen]])
         return [*self._search(released, codes, number, horizon, sight), *sight.refused]
 
     def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s) -> None:
@@ -254,26 +250,31 @@ class PatternMatch:
         column = stored.rows.schema.get_field_index(CLASS)
         taken = stored.take(rows)
         kept = taken.with_rows(taken.rows.set_column(column, self._stored_schema.field(column), pa.array(classes)))
-        before = self._kept.num_rows
         self._due = np.concatenate([self._due[idle], due[rows]])
         self._kept = Batch.concat([self._kept.filter(idle), kept]) if idle.any() else kept
-        if before or self._kept.num_rows:
-            self._write()
+        self._is_written = False
 
     def _forget_old(self, frontier: int) -> None:
         """Drop events that no later match can reach back to."""
         if self.query.within is None or self.query.trace_ttl is not None or not self._kept.num_rows:
             return
-        alive = self._kept.ts >= frontier - self.query.within
+        alive = self._kept.ts >= frontier - self._engine.reach
         if not alive.all():
             self._totals["expired"] += int(np.count_nonzero(~alive))
             self._kept, self._due = self._kept.filter(alive), self._due[alive]
-            self._write()
+            self._is_written = False
 
     def _write(self) -> None:
+        """Bring the segments up to date, once before they are read and not after every step."""
+        if self._is_written:
+            return
+        self._is_written = True
         self._log.clear()
         if self._kept.num_rows:
             self._log.add(self._kept.stored())
+        self._traces.clear()
+        if self._watch is not None and len(self._watch.table):
+            self._traces.add(self._watch.table.stored())
 
     def _results(self, matches: MatchSet, stored: Batch) -> list[Batch | Quarantined]:
         for number in self._engine.residual:
@@ -287,6 +288,7 @@ class PatternMatch:
     # -- state ------------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
+        self._write()
         meta = {
             "frontier": self._frontier,
             "totals": dict(self._totals),
@@ -298,7 +300,7 @@ class PatternMatch:
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
-        self._frontier, self._totals = meta["frontier"], dict(meta["totals"])
+        self._frontier, self._totals, self._is_written = meta["frontier"], dict(meta["totals"]), True
         self._waiting.reload(meta["next"][0], state.segments)
         self._log.reload(meta["next"][1], state.segments)
         self._kept = Batch.restored(self._log.whole(self._stored_schema)) if len(self._log) else Batch.empty(self._stored_schema)
@@ -310,6 +312,7 @@ class PatternMatch:
             self._watch.resume(meta["watch"], rows, meta["types"])
 
     def counters(self) -> Mapping[str, int]:
+        self._write()
         logs = (self._waiting.log, self._log, self._traces)
         return {
             "state_rows": sum(log.num_rows for log in logs),
