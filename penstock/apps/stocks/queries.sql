@@ -50,11 +50,11 @@ SELECT symbol, ended AS noticed,
        concat(symbol, ' rose ', CAST(rises AS STRING), ' times in a row, from ', money(low), ' at ', clock(began), ' to ', money(high),
               ' at ', clock(ended), ': up ', in_percent(high / low - 1)) AS sentence
 FROM   rising_runs
-WHERE  high > low * 1.05
+WHERE  high > low * 1.1
 UNION ALL
 SELECT symbol, ended AS noticed,
        concat(symbol, ' made a V of ', CAST(ticks AS STRING), ' trades: from ', money(price_before), ' at ', clock(began), ' down to ',
               money(bottom), ' at ', clock(turned), ' and back to ', money(price_after), ' at ', clock(ended)) AS sentence
 FROM   v_shapes
-WHERE  bottom < price_before * 0.97
+WHERE  bottom < price_before * 0.93
 OUTPUT TO memory;
