@@ -279,6 +279,15 @@ def _new_memory(frame: Frame) -> Memory:  # pragma: no cover - compiled
     return Memory(runs, buffer, found)
 
 
+@inlined
+def _can_start(search: Search, first: int, stop: int) -> Any:  # pragma: no cover - compiled
+    """Whether one of these events is of a type that a chain starts with; most are not, and then nothing needs to be done."""
+    can, bit = False, search.tables.atoms[0]
+    for event in range(first, stop):
+        can = can or (search.events.classes[event] >> bit) & 1 != 0
+    return can
+
+
 @compiled
 def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no cover - compiled
     """Add the matches of one trace, unless there is not room enough."""
@@ -290,6 +299,8 @@ def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no
         first = i
         while i < stop and events.rank[i] == events.rank[first]:
             i += 1
+        if counts[RUNS] == 1 and rules.strategy != ANY and not _can_start(task.search, first, i):
+            continue
         if rules.has_window:
             _expire(task, memory, events.ts[first], trace)
         if rules.strategy == ANY:

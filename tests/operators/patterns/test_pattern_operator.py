@@ -223,3 +223,10 @@ def test_a_late_answer_is_the_same_as_an_early_one() -> None:
     rows, sought = events("a1 b2 a3 b4 c5 d6 c7"), query(seq("A", "B", "C"), within=ALWAYS)
     early = texts(sought, rows, found_by_operator(sought, rows, range(7)))
     assert texts(sought, rows, found_by_operator(sought, rows[::-1], range(7))) == early
+
+
+def test_what_must_be_absent_before_a_match_is_remembered_while_the_match_waits() -> None:
+    alone = query(seq(absent("A", "before"), atom("A", "a"), absent("A", "after")), within=8)
+    rows = events("a0 a5 b10 a10", ids=[1, 1, 1, 2])
+    assert answers(alone, rows) == ["a10"]
+    assert texts(alone, rows, found_by_operator(alone, rows, range(40))) == ["a10"]
