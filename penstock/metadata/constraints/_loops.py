@@ -236,7 +236,7 @@ def follow_all(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
-    before, after, broken, earlier, failing = outcome
+    before, after, broken, earlier, failing, held = outcome
     start = 0
     while start < len(slots):
         stop = start + 1
@@ -250,6 +250,8 @@ def follow_all(  # pragma: no cover - compiled
                 earlier[event, word] = bank.seen[slot, word]
             for word in range(failing.shape[1]):
                 failing[event, word] = bank.failed[slot, word]
+            for word in range(held.shape[1]):
+                held[event, word] = bank.matched[slot, word]
         bank.status[slot], bank.had_match[slot] = follow_group(
             tables,
             kinds[start:stop],

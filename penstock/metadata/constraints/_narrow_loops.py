@@ -156,7 +156,7 @@ def follow_all_narrow(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
-    before, after, broken, known, failing = outcome
+    before, after, broken, known, failing, held = outcome
     start = 0
     while start < len(slots):
         slot, time = slots[start], times[start]
@@ -170,7 +170,7 @@ def follow_all_narrow(  # pragma: no cover - compiled
         for event in range(start, stop):
             broken[event] = narrow_broken(tables.exclusive, tables.order, kinds[event], earlier, types)
             before[event] = bank.status[slot]
-            known[event, 0], failing[event, 0] = earlier, bank.failed[slot, 0]
+            known[event, 0], failing[event, 0], held[event, 0] = earlier, bank.failed[slot, 0], bank.matched[slot, 0]
         seen = earlier | types
         moved = dead != bank.dead[slot, 0]
         bank.seen[slot, 0], bank.dead[slot, 0] = seen, dead

@@ -45,8 +45,8 @@ class Outcome(NamedTuple):
         be matched; traces whose `after` is not live need not be kept.
     broken
         1 if the event contradicts what was seen, 2 if it came too late, 3 if both; `ViolationDetector` tells the proof.
-    earlier, failing
-        Types seen and partitions failed before the group.
+    earlier, failing, matched
+        Types seen, partitions failed and leaves matched before the group.
     """
 
     before: Bytes
@@ -54,6 +54,7 @@ class Outcome(NamedTuple):
     broken: Bytes
     earlier: Words
     failing: Words
+    matched: Words
 
 
 class TraceBank:
@@ -109,7 +110,8 @@ class TraceBank:
 
     def keep(self, slots: Int64s) -> None:
         """Keep these traces only; slot i is then what slot `slots[i]` was."""
-        self.columns = TraceColumns._make(column[slots] for column in self.columns)
+        # Faster than an index in brackets, which goes through every row by itself.
+        self.columns = TraceColumns._make(column.take(slots, axis=0) for column in self.columns)
 
     def advance(self, slots: Int64s, times: Int64s, kinds: Int64s, passed: Words | None = None) -> Outcome:
         """Apply events, sorted by trace and then by time; events of one trace and time are simultaneous.
@@ -123,8 +125,9 @@ class TraceBank:
         """
         allowed = self.tables.of_type[kinds] if passed is None else passed & self.tables.of_type[kinds]
         flags = [np.empty(len(slots), np.uint8) for _ in range(3)]
-        words = [np.empty((len(slots), column.shape[1]), np.uint64) for column in (self.columns.seen, self.columns.failed)]
-        outcome = Outcome(flags[0], flags[1], flags[2], words[0], words[1])
+        wide = (self.columns.seen, self.columns.failed, self.columns.matched)
+        words = [np.empty((len(slots), column.shape[1]), np.uint64) for column in wide]
+        outcome = Outcome(flags[0], flags[1], flags[2], words[0], words[1], words[2])
         follow = _loops.follow_all if self.narrow is None else _narrow_loops.follow_all_narrow
         follow(
             self.tables if self.narrow is None else self.narrow,

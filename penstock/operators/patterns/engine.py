@@ -195,6 +195,12 @@ class PatternEngine:
         relevant: Bools = (classes if self.query.trace_ttl is not None else classes & ~NAMED) != 0
         return relevant
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether events of a trace that has not matched need only be kept: no run grows, and no silence is waited for."""
+        is_scanned = all(self._is_scanned(number) for number in range(len(self._tables)))
+        return is_scanned and self.query.trace_ttl is None
+
     def extra_columns(self, rows: pa.RecordBatch, classes: Int64s) -> list[pa.Array]:
         """Values of `extra_fields`."""
         numbers = []

@@ -32,7 +32,7 @@ class LeafMasks:
         self._leaf_atoms, self._leaf_kinds = graph.engine_leaves, [theory.code[name] for name in graph.types]
         self._leaf_parts = [next(p for p, part in enumerate(graph.partitions) if part.leaves >> leaf & 1) for leaf in leaves]
         of_atom = [sum(1 << leaf for leaf in leaves if graph.engine_leaves[leaf] == atom) for atom in range(self._atoms)]
-        self._of_atom = to_words(of_atom, len(graph.before))
+        self._of_atom, self._before = to_words(of_atom, len(graph.before)), to_words(graph.before, len(graph.before))
         self._is_same = self._of_atom.shape[1] == 1 and of_atom == [1 << atom for atom in range(self._atoms)]
         #: For each type that must be absent at the end, the types after which it cannot come, as flags and as a set.
         sets = settling_types(query, conditions)
@@ -54,6 +54,15 @@ class LeafMasks:
         if self._has_branches and outcome.failing.any():
             for atom, kind, partition in zip(self._leaf_atoms, self._leaf_kinds, self._leaf_parts, strict=True):
                 found |= np.where((kinds == kind) & _has(outcome.failing, partition), classes & 1 << atom, 0)
+        return found
+
+    def idle(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
+        """Bits of each event's class that stand for leaves whose predecessors had no event yet: it is too early for them."""
+        found = np.zeros(len(classes), np.int64)
+        for leaf, (atom, kind) in enumerate(zip(self._leaf_atoms, self._leaf_kinds, strict=True)):
+            if self._before[leaf].any():
+                is_early = (self._before[leaf][None, :] & ~outcome.matched).any(axis=1) & (kinds == kind)
+                found |= np.where(is_early, classes & 1 << atom, 0)
         return found
 
     def usable(self, failed: Words) -> Int64s:

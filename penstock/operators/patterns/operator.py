@@ -25,7 +25,7 @@ from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns.engine import CLASS, MatchSet, Outlook, PatternEngine
 from penstock.operators.patterns.output import MatchRows
-from penstock.operators.patterns.tables import NAMED, WATCHED
+from penstock.operators.patterns.tables import NAMED, TERMINAL, WATCHED
 from penstock.operators.patterns.watching import Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
 from penstock.operators.waiting import Waiting
@@ -219,6 +219,10 @@ class PatternMatch:
             slots = np.concatenate([slots[active], sight.slots])
             outlook = Outlook(sight.is_spent[slots], sight.settled[slots], sight.usable[slots])
         stored = Batch.concat([self._kept.filter(active), released]) if active.any() else released
+        if not stored.num_rows:
+            self._retain(idle)
+            self._forget_old(horizon.new)
+            return []
         outcome = self._engine.search(stored, np.concatenate([old[active], new]), number, horizon, outlook)
         self._keep(idle, stored, outcome.keep, outcome.due)
         self._forget_old(horizon.new)
@@ -233,15 +237,26 @@ class PatternMatch:
         shown = released.with_rows(released.rows.select(self._columns))
         sight = watch.observe(shown, classes, kinds, of_new, of_table, number, horizon.new)
         self._is_written = False
-        classes = classes if watch.is_shadow else classes & ~sight.masked
-        values = {CLASS: classes, **({MASKED.name: sight.masked} if watch.is_shadow else {})}
+        if watch.is_shadow:
+            released = _with_values(released, self._stored_schema, {CLASS: classes, MASKED.name: sight.masked})
+            return [*self._search(released, np.concatenate([codes[:held], of_new]), number, horizon, sight), *sight.refused]
+        classes &= ~sight.masked
         needed = self._engine.is_relevant(classes) & ~sight.is_hopeless[sight.slots]
-        chosen = np.flatnonzero(needed)
-        values = {name: numbers[chosen] for name, numbers in values.items()}
-        released = _with_values(released, self._stored_schema, chosen, values)
-        sight = replace(sight, slots=sight.slots[chosen])
-        codes = np.concatenate([codes[:held], of_new[chosen]])
-        return [*self._search(released, codes, number, horizon, sight), *sight.refused]
+        rests = needed & sight.is_unmatched[sight.slots] if self._engine.may_rest else np.zeros(len(needed), np.bool_)
+        resting = self._resting(released, rests, classes & ~sight.early)
+        chosen = np.flatnonzero(needed & ~rests)
+        released = _with_values(released.take(chosen), self._stored_schema, {CLASS: classes[chosen]})
+        sight, codes = replace(sight, slots=sight.slots[chosen]), np.concatenate([codes[:held], of_new[chosen]])
+        found = self._search(released, codes, number, horizon, sight)
+        if resting.num_rows:
+            self._kept = Batch.concat([self._kept, resting]) if self._kept.num_rows else resting
+            self._due = np.concatenate([self._due, np.full(resting.num_rows, FOREVER, np.int64)])
+        return [*found, *sight.refused]
+
+    def _resting(self, released: Batch, rests: Bools, classes: Int64s) -> Batch:
+        """Rows of traces that cannot have matched yet: they need not be searched, only kept where a leaf can take them."""
+        rows = np.flatnonzero(rests & (classes & ~(NAMED | TERMINAL) != 0))
+        return _with_values(released.take(rows), self._stored_schema, {CLASS: classes[rows]})
 
     def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s) -> None:
         """Remember the events of traces that were not looked at, and of the others what was asked for."""
@@ -254,15 +269,17 @@ class PatternMatch:
         self._kept = Batch.concat([self._kept.filter(idle), kept]) if idle.any() else kept
         self._is_written = False
 
+    def _retain(self, chosen: Bools) -> None:
+        if not chosen.all():
+            self._kept, self._due, self._is_written = self._kept.filter(chosen), self._due[chosen], False
+
     def _forget_old(self, frontier: int) -> None:
         """Drop events that no later match can reach back to."""
         if self.query.within is None or self.query.trace_ttl is not None or not self._kept.num_rows:
             return
         alive = self._kept.ts >= frontier - self._engine.reach
-        if not alive.all():
-            self._totals["expired"] += int(np.count_nonzero(~alive))
-            self._kept, self._due = self._kept.filter(alive), self._due[alive]
-            self._is_written = False
+        self._totals["expired"] += int(np.count_nonzero(~alive))
+        self._retain(alive)
 
     def _write(self) -> None:
         """Bring the segments up to date, once before they are read and not after every step."""
@@ -324,8 +341,7 @@ class PatternMatch:
         }
 
 
-def _with_values(batch: Batch, schema: pa.Schema, chosen: Int64s, values: Mapping[str, Int64s]) -> Batch:
-    """The columns of a schema for some rows, a few of them with other numbers."""
-    indices = pa.array(chosen)
-    columns = [pa.array(values[name]) if name in values else batch.column(name).take(indices) for name in schema.names]
-    return Batch(pa.RecordBatch.from_arrays(columns, schema=schema), batch.ts[chosen], batch.pos[chosen])
+def _with_values(batch: Batch, schema: pa.Schema, values: Mapping[str, Int64s]) -> Batch:
+    """The columns of a schema, some of them with other numbers."""
+    columns = [pa.array(values[name]) if name in values else batch.column(name) for name in schema.names]
+    return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -36,12 +36,14 @@ class Sight:
 
     Attributes
     ----------
-    masked
-        For each new row the bits of its class that are of no use any more.
+    masked, early
+        For each new row the bits of its class that are of no use any more, and those that are of none yet.
     slots, known
         Slot of the trace of each new row, and of each code; -1 for none.
     is_hopeless
         No match can come of the trace at all.
+    is_unmatched
+        No match has come of it: its events need only be kept.
     is_spent
         No event will extend a match.
     settled
@@ -53,9 +55,11 @@ class Sight:
     """
 
     masked: Int64s
+    early: Int64s
     slots: Int64s
     known: Int64s
     is_hopeless: Bools
+    is_unmatched: Bools
     is_spent: Bools
     settled: Int64s
     usable: Int64s
@@ -185,9 +189,11 @@ class TraceWatch:
         slots, masked = np.full(len(classes), -1, np.int64), np.zeros(len(classes), np.int64)
         slots[events.rows] = events.slots
         masked[events.rows] = self._masks.lost(classes[events.rows], events.kinds, events.outcome)
+        early = np.zeros(len(classes), np.int64)
+        early[events.rows] = self._masks.idle(classes[events.rows], events.kinds, events.outcome)
         moved = (self._bank.columns.failed[: len(before)] != failed_before).any(axis=1)
         moved |= (before == _LIVE) & (self._bank.columns.status[: len(before)] == _EXHAUSTED)
-        sight = self._judged(events, cut, moved, settled_before, masked, slots, slot_of_code, refused)
+        sight = self._judged(events, cut, moved, settled_before, (masked, early, slots, slot_of_code), refused)
         refused += self._finish(events, cut, frontier)
         return sight
 
@@ -216,9 +222,7 @@ class TraceWatch:
         cut: _Cut,
         known_moved: Bools,
         settled_before: list[Bools],
-        masked: Int64s,
-        slots: Int64s,
-        known: Int64s,
+        of_rows: tuple[Int64s, Int64s, Int64s, Int64s],
         refused: list[Quarantined],
     ) -> Sight:
         columns, total = self._bank.columns, len(self._bank)
@@ -235,10 +239,9 @@ class TraceWatch:
             has_failed, is_spent, ended, moved = (np.zeros(total, np.bool_) for _ in range(4))
             settled, usable = np.full(total, FOREVER, np.int64), np.full(total, -1, np.int64)
         return Sight(
-            masked,
-            slots,
-            known,
+            *of_rows,
             np.append(~columns.had_match & (has_failed | ended), False),
+            np.append(~columns.had_match, False),
             np.append(is_spent, False),
             np.append(settled, FOREVER),
             np.append(usable, -1),
