@@ -18,13 +18,9 @@ _FEWEST = 1024
 
 
 @compiled
-def _finds(
-    table: Any, stamp: int, links: Any, ts: Any, keys: Any, key_links: Any, has_nulls: bool, start: int, low: Any, high: Any
-) -> Any:  # pragma: no cover - compiled
-    """Whether a window has a partner of a row, by its key, in a span of time."""
-    if has_nulls and key_links[start] == NULL_KEY:
-        return False
-    place = _entry(table, stamp, keys[start])
+def _finds(table: Any, stamp: int, links: Any, ts: Any, key: Any, low: Any, high: Any) -> Any:  # pragma: no cover - compiled
+    """Whether a window has a row with this key in a span of time."""
+    place = _entry(table, stamp, key)
     if table[place, STAMP] != stamp or table[place, NEWEST] < low:
         return False
     if table[place, NEWEST] <= high:
@@ -58,22 +54,28 @@ def probe_pairs(
     """
     passing, sample = np.empty((_FEWEST, 3), np.int64), np.empty((_FEWEST, 3), np.int64)
     passed, sampled, total = 0, 0, 0
+    partners = np.empty(len(lead_ts), np.int64)
     for i in range(len(rows)):
-        lead, oldest = first[i], _later(at[i], -lead_before)
+        lead, oldest, count = first[i], _later(at[i], -lead_before), 0
+        # A chain is followed step by step, probes can overlap: together they would wait for each other.
+        while lead != NONE and lead_ts[np.uint64(lead)] >= oldest:
+            partners[count] = lead
+            count += 1
+            lead = lead_links[np.uint64(lead)]
         low, high = _later(at[i], -before), _later(at[i], after)
         starts[i] = total
-        while lead != NONE and lead_ts[lead] >= oldest:
-            start = lead if from_lead else rows[i]
-            if _finds(table, stamp, links, ts, keys, key_links, has_nulls, start, low, high):
+        for k in range(count):
+            start = partners[k] if from_lead else rows[i]
+            is_null = has_nulls and key_links[start] == NULL_KEY
+            if not is_null and _finds(table, stamp, links, ts, keys[np.uint64(start)], low, high):
                 passing = _longer(passing, passed)
-                passing[passed, 0], passing[passed, 1], passing[passed, 2] = i, lead, total
+                passing[passed, 0], passing[passed, 1], passing[passed, 2] = i, partners[k], total + k
                 passed += 1
-            elif share > 0 and mixed(coins[i], total - starts[i]) / 2.0**63 < share:
+            elif share > 0 and mixed(coins[i], k) / 2.0**63 < share:
                 sample = _longer(sample, sampled)
-                sample[sampled, 0], sample[sampled, 1], sample[sampled, 2] = i, lead, total
+                sample[sampled, 0], sample[sampled, 1], sample[sampled, 2] = i, partners[k], total + k
                 sampled += 1
-            total += 1
-            lead = lead_links[lead]
+        total += count
     return passing[:passed], sample[:sampled], total
 
 
@@ -90,7 +92,8 @@ def probe_entries(
         i, lead = entries[k, 0], entries[k, 1]
         start = lead if from_lead else rows[i]
         low, high = _later(at[i], -before), _later(at[i], after)
-        if _finds(table, stamp, links, ts, keys, key_links, has_nulls, start, low, high):
+        is_null = has_nulls and key_links[start] == NULL_KEY
+        if not is_null and _finds(table, stamp, links, ts, keys[np.uint64(start)], low, high):
             entries[passed, 0], entries[passed, 1], entries[passed, 2] = i, lead, entries[k, 2]
             passed += 1
         elif share > 0 and mixed(coins[i], entries[k, 2] - starts[i]) / 2.0**63 < share:

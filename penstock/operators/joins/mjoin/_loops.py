@@ -33,14 +33,17 @@ def compiled(loop: Loop) -> Loop:
 
 @compiled
 def _entry(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compiled
-    """Where a key stands in the table, or the empty entry where it belongs."""
-    mask = len(table) - 1
+    """Where a key stands in the table, or the empty entry where it belongs.
+
+    The place is unsigned: of other numbers Numba asks whether they count from the end.
+    """
+    mask = np.uint64(len(table) - 1)
     word = np.uint64(key)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    at = np.int64(word >> np.uint64(31)) & mask
+    at = (word >> np.uint64(31)) & mask
     while table[at, STAMP] == stamp and table[at, KEY] != key:
-        at = (at + 1) & mask
+        at = (at + np.uint64(1)) & mask
     return at
 
 
