@@ -2,15 +2,15 @@
 
 Payments are joined with alerts on their region and with five watch lists, of cards, shops, devices, accounts and phones: a payment
 in a region with a recent alert that is on all lists is an answer. Each micro-batch spans 10 s and has 40,000 payments, which stay
-for 10 s, and 50,000 alerts, which stay for 2 s. An alert meets the two hundred payments of its region, one of 200, and each of
-these pairs looks into the lists until one does not have it: ten million pairs a micro-batch, of which two thirds of a per cent are
+for 10 s, and 50,000 alerts, which stay for 2 s. An alert meets the four hundred payments of its region, one of 100, and each of
+these pairs looks into the lists until one does not have it: twenty million pairs a micro-batch, of which a third of a per cent are
 answers. A list has 100,000 entries that stay for hours; 200 more come with each micro-batch. In each quarter of the run another
-list has few of the payments (1 %), while the others have nine in ten.
+list has few of the payments (one in 200), while the others have nine in ten.
 
 The fixed order is the best one of the first quarter. Both sides run the same operator, on Spark, from the same Parquet files into
 the noop sink. What is timed begins behind the micro-batch that brings the lists, and a few more in which code is compiled.
 
-    python -m benchmarks.multiway_join [--batches 24] [--local]
+    python -m benchmarks.multiway_join [--batches 12] [--local]
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from penstock.runners.spark.pipeline import answers, build_pipeline
 from penstock.runners.spark.sources import read_stream
 
 LISTS = ("card", "shop", "device", "account", "phone")
-PAYMENTS, ALERTS, REGIONS = 40_000, 50_000, 200
+PAYMENTS, ALERTS, REGIONS = 40_000, 50_000, 100
 ENTRIES, NEW_ENTRIES = 100_000, 200
 SPAN_US = 10_000_000
 #: Share of the payments that are not on a list: on that of the quarter, and on the others.
-SELDOM, USUAL = 0.99, 0.10
+SELDOM, USUAL = 0.995, 0.10
 #: The list that has few payments, by quarter of the run.
 EMPTY = (0, 4, 2, 3)
 SHARDS = 2
@@ -150,7 +150,7 @@ def quarters(timing: Timing) -> list[float]:
     return [round(float(np.mean(part)), 3) for part in np.array_split(timing.seconds, len(EMPTY))]
 
 
-def measure(spark: SparkSession, batches: int = 24) -> dict[str, Any]:
+def measure(spark: SparkSession, batches: int = 12) -> dict[str, Any]:
     """Both sides over the same files; for whoever measures adaptive orders as a whole."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
@@ -172,7 +172,7 @@ def measure(spark: SparkSession, batches: int = 24) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, default=24)
+    parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--local", action="store_true", help="measure the operator alone too, in this process")
     return parser.parse_args()
 
