@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.registration import Registration, register, terminal_types
+from penstock.metadata.constraints.registration import Registration, register
 
 OnStaticUnsat: TypeAlias = Literal["error", "empty"]
 
@@ -21,7 +21,8 @@ def registered(
 ) -> Registration:
     """The query with its constraints, as the search uses them.
 
-    Where neither silence nor a type ends a trace, it is forgotten with the window, so that what was not seen tells nothing.
+    Under a window a trace is forgotten when it has been silent for as long as the window, so that state stays bounded even if
+    some traces never end; what was not seen then tells nothing.
 
     Examples
     --------
@@ -32,16 +33,13 @@ def registered(
     ['X fails the query: B is not matched yet and no B comes after a X by prior(B, X)']
     """
     known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
-    found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
-    if is_forgetful(query, found) and chosen.absences:
-        chosen = replace(chosen, absences=False)
-        found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
-    return found
+    chosen = replace(chosen, absences=chosen.absences and not is_forgetful(query))
+    return register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
 
 
-def is_forgetful(query: EventQuery, registration: Registration) -> bool:
-    """Whether traces have no end, so that they are forgotten when they leave the window."""
-    return query.trace_ttl is None and not query.terminal and not terminal_types(registration)
+def is_forgetful(query: EventQuery) -> bool:
+    """Whether traces are forgotten when they leave the window, rather than at their end or after a silence."""
+    return query.trace_ttl is None and query.within is not None
 
 
 def settling_types(query: EventQuery, conditions: FailingConditions) -> list[int]:

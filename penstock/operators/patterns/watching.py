@@ -107,7 +107,7 @@ class TraceWatch:
     Notes
     -----
     Per trace it keeps the key, the types seen, the leaves matched and what has failed, until the trace ends: by a type that
-    ends it, by silence, or, where neither is given, when it has left the window.
+    ends it, by silence, or, where there is a window instead, when it has left the window.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class TraceWatch:
         self.query, self.policy = query, policy_for(constraints, policy)
         self.registration = registered(query, constraints, options, on_static_unsat)
         self.conditions = self.registration.conditions.condensed()
-        self._is_forgetful = is_forgetful(query, self.registration)
+        self._is_forgetful = is_forgetful(query)
         self._silence = query.within if self._is_forgetful else query.trace_ttl
         self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion)
         self.table = TraceTable(self._bank, key_fields, self._silence is not None)
