@@ -34,6 +34,7 @@ CREATE STREAM sorted_bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK 
   USING feed OPTIONS (workload 'auction.bid', {_FEED}) PUNCTUATE item_id BY SORTING 500 ROWS;
 CREATE CQ scoped AS SELECT /*+ PJOIN(memory_rows = 500) */ b.price FROM auction a, sorted_bid b WHERE a.item_id = b.item_id;
 CREATE CQ pjoin AS SELECT /*+ PJOIN(memory_rows = 50) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
+CREATE CONSTRAINT opened ON (item_id) AS AT_MOST_ONCE(auction), PRIOR(auction, bid);
 CREATE CQ scanned AS EVENT SEQ(auction c, bid a, bid b) WHERE [item_id] AND a.price < b.price WITHIN 50 milliseconds
   RETURN b.price;
 CREATE CQ grown AS EVENT SEQ(bid+ a[], !(auction n), bid b) WHERE [item_id] AND skip-till-next-match AND a[i].price > a[i-1].price

@@ -300,7 +300,10 @@ class _Builder:
         """Columns of the events; of merged streams what tells the type only where a variable does not."""
         is_known = all(len(leaf.types) == 1 for leaf in self.leaves.values())
         hidden = self.events.type_column if self.events.types and is_known else ""
-        return tuple(name for name in self.events.schema.names if name != hidden)
+        names = [name for name in self.events.schema.names if name != hidden]
+        kinds = [kind for leaf in self.leaves.values() if isinstance(leaf, Atom) for kind in leaf.types]
+        # What only absent events have is nowhere to be seen.
+        return tuple(name for name in names if name == self.events.type_column or any(self._has(kind, name) for kind in kinds))
 
     def _own_columns(self) -> Iterable[tuple[str, tuple[str, ...]]]:
         """Columns of each variable, where its types do not have those of all others: own_columns of the output."""

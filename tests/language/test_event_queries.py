@@ -299,3 +299,12 @@ def test_a_mistake_names_its_place(marked: str, code: str, message: str) -> None
     assert (error.place.line, error.place.column) == (text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)), str(
         error
     )
+
+
+def test_what_only_an_absent_event_has_is_not_shown() -> None:
+    text = """CREATE STREAM A (id BIGINT, p BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+              CREATE STREAM N (id BIGINT, till BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+              CREATE CQ q AS EVENT SEQ(A+ a[], !(N n), A b) WHERE [id] WITHIN 9"""
+    plan = parse_application(text).queries["q"].plan
+    assert isinstance(plan, PatternMatch)
+    assert "till" not in str(plan.schema["b"].type)
