@@ -202,9 +202,9 @@ class TraceWatch:
         order = order[kinds[order] >= 0]
         ts, sorted_codes, sorted_classes = rows.ts[order], codes[order], classes[order]
         rank = rank_events(sorted_codes, ts, self.query.order is EventOrder.TOTAL)
-        lasts = np.full(len(slot_of_code), NEVER, np.int64)
-        lasts[slot_of_code >= 0] = self.table.last[slot_of_code[slot_of_code >= 0]]
-        ttl = self.query.trace_ttl
+        lasts, ttl = np.zeros(len(slot_of_code), np.int64), self.query.trace_ttl
+        if ttl is not None:
+            lasts[slot_of_code >= 0] = self.table.last[slot_of_code[slot_of_code >= 0]]
         traces, first, slots, last, ended = split_known(
             sorted_codes, ts, rank, sorted_classes, slot_of_code, lasts, -1 if ttl is None else ttl, ttl is None
         )
