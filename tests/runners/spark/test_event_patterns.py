@@ -155,29 +155,31 @@ def collected(frame: DataFrame, checkpoint: Path, name: str) -> list[dict[str, A
     return frame.sparkSession.sql(f"SELECT * FROM {name}").toArrow().to_pylist()
 
 
-def test_patterns_match_on_data_frames_as_text_and_as_objects(session: SparkSession, tmp_path: Path) -> None:
+def test_patterns_match_on_one_data_frame_as_text_and_on_several_as_objects(session: SparkSession, tmp_path: Path) -> None:
     # A last event far later lets event time pass all others.
-    rows = [*events(2, 150), {"type": "Visit", "id": 0, "price": None, "n": 999, "ts": START + timedelta(hours=1)}]
+    late = START + timedelta(hours=1)
+    rows = [
+        *events(2, 150),
+        *({"type": kind, "id": 0, "price": None, "n": 999, "ts": late} for kind in ("Visit", "Quote", "Cancel")),
+    ]
     streams, tables = written_streams(tmp_path, rows)
-    wanted = undisturbed(f"{streams} CREATE CQ q AS {QUERIES['taken']}", tables).collected.rows("q")
-    assert wanted
-    typed = "type STRING, id BIGINT, price DOUBLE, n BIGINT, ts TIMESTAMP"
-    frame = stream_of(session, tmp_path / "events", typed)
-    as_text = ps.match(frame, QUERIES["taken"].replace("FROM events", ""))
-    as_object = ps.match(
-        frame,
-        ps.seq(ps.atom("Quote", "q"), ps.absent("Cancel"), ps.atom("Order", "o")),
-        by="id",
-        strategy="skip-till-next-match",
-        within="20 seconds",
-        returns={
-            "q_price": "q.price",
-            "o_price": "o.price",
-            "apart": "o.n - q.n",
-            "match_start": "match_start",
-            "match_end": "match_end",
-        },
+    dropped = "EVENT SEQ(Quote q, Cancel c) WHERE [id] AND c.price < q.price WITHIN 10 seconds RETURN q.n, c.price AS low"
+    local = undisturbed(f"{streams} CREATE CQ taken AS {QUERIES['taken']}; CREATE CQ dropped AS {dropped}", tables).collected
+    plain = "id BIGINT, price DOUBLE, n BIGINT, ts TIMESTAMP"
+    as_text = ps.match(
+        stream_of(session, tmp_path / "events", f"type STRING, {plain}"), QUERIES["taken"].replace("FROM events", "")
     )
-    assert as_text.columns == as_object.columns == ["id", "q_price", "o_price", "apart", "match_start", "match_end"]
-    assert bag(collected(as_text, tmp_path / "text", "as_text")) == bag(wanted)
-    assert bag(collected(as_object, tmp_path / "object", "as_object")) == bag(wanted)
+    as_object = ps.match(
+        {kind: stream_of(session, tmp_path / kind, plain) for kind in ("Quote", "Cancel")},
+        ps.seq(ps.atom("Quote", "q"), ps.atom("Cancel", "c")),
+        by="id",
+        where="c.price < q.price",
+        within="10 seconds",
+        returns={"q_n": "q.n", "low": "c.price"},
+    )
+    assert as_text.columns == ["id", "q_price", "o_price", "apart", "match_start", "match_end"]
+    assert as_object.columns == ["id", "q_n", "low"]
+    assert local.rows("taken")
+    assert local.rows("dropped")
+    assert bag(collected(as_text, tmp_path / "text", "as_text")) == bag(local.rows("taken"))
+    assert bag(collected(as_object, tmp_path / "object", "as_object")) == bag(local.rows("dropped"))
