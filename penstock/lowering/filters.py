@@ -19,7 +19,7 @@ from penstock.plan.nodes import filtering as nodes
 
 _POLICY = "policy"
 #: What a row costs about, in seconds: where shards decide for themselves nothing that is measured may decide.
-_USUAL_COST = {FunctionKind.ROWS: 1e-6, FunctionKind.PANDAS: 2e-7, FunctionKind.ARROW: 5e-8}
+_USUAL_COST = {FunctionKind.ROWS: 2e-6, FunctionKind.PANDAS: 1e-6, FunctionKind.ARROW: 5e-8}
 _SEARCH_COST = 1e-7
 
 

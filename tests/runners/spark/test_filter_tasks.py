@@ -95,7 +95,7 @@ def test_a_task_starts_with_the_order_meant_for_its_micro_batch(tmp_path: Path):
     log.append("filter_costs", {"operator": chosen.recipe.label, "costs": {"even": 3.0}, "from": 6})
     log.append("filter_order", {"operator": "another", "mirror": {**mirror, "order": [0, 1]}, "from": 0})
     before, then, later = (prepared(chosen.recipe, chosen.log, epoch) for epoch in (4, 5, 6))
-    assert (before.order, before.costs.estimates().tolist()) == (("even", "fifth"), pytest.approx([3e-7, 3e-7]))
+    assert (before.order, before.costs.estimates().tolist()) == (("even", "fifth"), pytest.approx([1.1e-6, 1.1e-6]))
     assert (then.order, then.costs.estimates().tolist()) == (("fifth", "even"), [2.0, 1.0])
     assert (later.order, later.costs.estimates().tolist()) == (("fifth", "even"), [3.0, 1.0])
 
