@@ -416,7 +416,7 @@ def run() -> Mapping[str, Any]:
 
 
 def _sizes(rows: int) -> dict[str, int]:
-    return {"warm": WARM_UP * FILES_PER_BATCH * FILE_ROWS, "drifting": rows, "steady": rows // 4}
+    return {"warm": WARM_UP * FILES_PER_BATCH * FILE_ROWS, "drifting": rows, "steady": rows // 2}
 
 
 if __name__ == "__main__":
