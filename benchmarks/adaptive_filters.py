@@ -1,7 +1,7 @@
 """Eight conditions whose selectivities drift: an adaptive order against Spark's own WHERE, in one run.
 
 Two comparisons, a LIKE, an RLIKE and four conditions on hashes (a pandas UDF that hashes a token eight times, about 5 µs a row)
-over Parquet files of 100,000 rows, read as a stream, two files a micro-batch, into the noop sink. Neighbouring conditions are
+over Parquet files of 100,000 rows, read as a stream, four files a micro-batch, into the noop sink. Neighbouring conditions are
 correlated; which of them rejects most changes three times.
 
 What Spark does with a WHERE: Catalyst evaluates built-in predicates in written order, row by row, and stops at the first that
@@ -59,9 +59,9 @@ from penstock.operators.filtering.settings import Algorithm, FilterSettings, Mod
 from penstock.operators.filtering.static import DropStatistics, histogram
 
 FILE_ROWS = 100_000
-FILES_PER_BATCH = 2
+FILES_PER_BATCH = 4
 #: Micro-batches before any is timed: the JVM compiles, workers load.
-WARM_UP = 8
+WARM_UP = 4
 ROUNDS = 8
 _SCHEMA = "id BIGINT, ts TIMESTAMP, size INT, port INT, line STRING, token STRING"
 _ARROW = "spark.sql.execution.arrow.maxRecordsPerBatch"
