@@ -13,7 +13,7 @@ the built-in ones: every row that passes those is sent to Python, where all func
 * `static`: built-in predicates in the best order of the whole run;
 * `chained`: as `static`, and the four functions in one pandas UDF that evaluates each on the rows the previous ones leave, in
   the best order of the whole run: what a careful user would write by hand. Best orders are found by dynamic programming over the
-  generated data and costs measured before; the better of `static` and `chained` counts as the best static order.
+  generated data with costs that are set by hand; the better of `static` and `chained` counts as the best static order.
 
 `steady` repeats the comparison with the distribution of the first quarter only. What profiling costs where all orders are equal is
 measured in process, as the least CPU time of several runs that alternate with a fixed order, because a few per cent are below the
@@ -343,7 +343,7 @@ class Comparison:
 
     def _timed(self, name: str, frame: DataFrame, is_sparks: bool = False) -> Measured:
         before = cpu_seconds()
-        # Spark's own functions were no faster with our large record batches than with its default.
+        # Spark's own functions get its default size of record batches; ours, which sessions of Penstock set, was not tried.
         timing = timed(name, frame, FILE_ROWS * FILES_PER_BATCH, {_ARROW: "10000"} if is_sparks else None)
         found = Measured(timing, cpu_seconds() - before)
         print(f"{'':28s} {found.speed:,.0f} rows/s, {found.speed_by_cpu:,.0f} by cpu", file=sys.stderr, flush=True)
