@@ -90,17 +90,29 @@ class TraceBank:
             np.array([STATUSES.index(start.status)], np.uint8),
             np.array([start.has_matched], np.bool_),
         )
-        self.columns = TraceColumns._make(column[:0] for column in self._first)
+        self.hold(TraceColumns._make(column[:0] for column in self._first))
+
+    def hold(self, columns: TraceColumns) -> None:
+        """Go on with these traces instead."""
+        self.columns = self._room = columns
 
     def __len__(self) -> int:
         return len(self.columns.status)
 
     def add(self, count: int) -> Int64s:
         """Begin traces; returns their slots."""
-        first = len(self)
-        pairs: Iterable[tuple[Any, Any]] = zip(self.columns, self._first, strict=True)
-        self.columns = TraceColumns._make(np.concatenate((old, np.repeat(new, count, axis=0))) for old, new in pairs)
-        return np.arange(first, first + count, dtype=np.int64)
+        first, stop = len(self), len(self) + count
+        if stop > len(self._room.status):
+            # Twice the room, so that a trace is copied a few times at most and not with every batch.
+            spare = 2 * stop - first
+            old: Iterable[Any] = self.columns
+            self._room = TraceColumns._make(np.concatenate((each, np.zeros((spare, *each.shape[1:]), each.dtype))) for each in old)
+        pairs: Iterable[tuple[Any, Any]] = zip(self._room, self._first, strict=True)
+        for column, start in pairs:
+            column[first:stop] = start[0]
+        every: Iterable[Any] = self._room
+        self.columns = TraceColumns._make(each[:stop] for each in every)
+        return np.arange(first, stop, dtype=np.int64)
 
     def begin_again(self, slots: Int64s) -> None:
         """Forget what was known of these traces: their keys are used anew."""
@@ -111,7 +123,7 @@ class TraceBank:
     def keep(self, slots: Int64s) -> None:
         """Keep these traces only; slot i is then what slot `slots[i]` was."""
         # Faster than an index in brackets, which goes through every row by itself.
-        self.columns = TraceColumns._make(column.take(slots, axis=0) for column in self.columns)
+        self.hold(TraceColumns._make(column.take(slots, axis=0) for column in self.columns))
 
     def advance(self, slots: Int64s, times: Int64s, kinds: Int64s, passed: Words | None = None) -> Outcome:
         """Apply events, sorted by trace and then by time; events of one trace and time are simultaneous.

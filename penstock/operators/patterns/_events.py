@@ -139,47 +139,6 @@ def bridge_silence(bounds: Any, ts: Any, classes: Any, keep: Any, ttl: int) -> N
                 previous, candidate = i, -1
 
 
-@entrance
-def split_known(  # pragma: no cover - compiled
-    codes: Any, ts: Any, rank: Any, classes: Any, slots: Any, lasts: Any, ttl: int, counts_all: bool
-) -> Any:
-    """New events cut into traces as `split_traces` does, where a key may have a trace that goes on.
-
-    Parameters
-    ----------
-    slots, lasts
-        For each code the slot of its trace or -1, and the time of that trace's last event.
-    counts_all
-        Whether every event ends a silence, or only those of types the query names.
-
-    Returns
-    -------
-    the trace of each event; for each trace its first event, slot or -1, time of its last event, and whether it has ended
-    """
-    traces = np.empty(len(ts), np.int64)
-    first, slot, last = np.empty(len(ts), np.int64), np.empty(len(ts), np.int64), np.empty(len(ts), np.int64)
-    ended = np.zeros(len(ts), np.bool_)
-    number, finished = -1, False
-    for i in range(len(ts)):
-        is_next = i == 0 or codes[i] != codes[i - 1]
-        goes_on = is_next and slots[codes[i]] >= 0 and not (ttl >= 0 and ts[i] - lasts[codes[i]] > ttl)
-        is_silent = not is_next and ttl >= 0 and ts[i] - last[number] > ttl
-        if is_next or is_silent or (finished and rank[i] != rank[i - 1]):
-            if number >= 0 and is_silent:
-                ended[number] = True
-            number += 1
-            first[number], finished = i, False
-            slot[number] = slots[codes[i]] if goes_on else -1
-            last[number] = lasts[codes[i]] if goes_on else ts[i]
-        traces[i] = number
-        if counts_all or classes[i] & NAMED:
-            last[number] = ts[i]
-        if classes[i] & TERMINAL:
-            finished = True
-            ended[number] = True
-    return traces, first[: number + 1], slot[: number + 1], last[: number + 1], ended[: number + 1]
-
-
 @allocating
 def grown(array: Any, needed: int) -> Any:  # pragma: no cover - compiled
     """The array with room for `needed` rows."""

@@ -166,13 +166,15 @@ class PatternEngine:
         of_type = np.array([self._class_of_type(name) for name in names] + [0], np.int64)
         numbers = pc.fill_null(encoded.indices, len(names)) if encoded.indices.null_count else encoded.indices
         indices = numbers.to_numpy(zero_copy_only=False)
-        classes: Int64s = of_type[indices]
+        classes: Int64s = of_type.take(indices)
         for bit, condition in enumerate(self._local):
             if condition is not None:
-                classes[~condition.mask(rows)] &= ~(1 << bit)
+                # Asked of the rows of its type only: most are of another.
+                asked = np.flatnonzero(classes & 1 << bit)
+                classes[asked[~condition.mask(rows.take(pa.array(asked)))]] &= ~(1 << bit)
         if not self._kinds:
             return classes, indices
-        kinds: Int64s = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64)[indices]
+        kinds: Int64s = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64).take(indices)
         return classes, kinds
 
     def _class_of_type(self, name: str) -> int:

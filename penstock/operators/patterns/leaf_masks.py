@@ -11,10 +11,15 @@ from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.queries import settling_types
 from penstock.metadata.constraints.supervision import PRUNED
 from penstock.metadata.constraints.tables import Words, to_words
+from penstock.metadata.constraints.tracking import TraceStatus
 from penstock.model.batch import Int64s
 from penstock.model.elements import FOREVER, NEVER
+from penstock.operators.patterns._traces import LeafTables, read_verdict
 
 _PRUNED = np.array([status in PRUNED for status in STATUSES])
+_LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
+#: Members a set of one word can have.
+_WORD = 64
 
 
 class LeafMasks:
@@ -34,6 +39,9 @@ class LeafMasks:
         of_atom = [sum(1 << leaf for leaf in leaves if graph.engine_leaves[leaf] == atom) for atom in range(self._atoms)]
         self._of_atom, self._before = to_words(of_atom, len(graph.before)), to_words(graph.before, len(graph.before))
         self._is_same = self._of_atom.shape[1] == 1 and of_atom == [1 << atom for atom in range(self._atoms)]
+        self._types = len(theory.names)
+        is_narrow = max(self._types, len(graph.before), len(graph.partitions), len(conditions.terms)) <= _WORD
+        self._leaf_tables = self._by_type() if is_narrow else None
         #: For each type that must be absent at the end, the types after which it cannot come, as flags and as a set.
         sets = settling_types(query, conditions)
         self._settling = [np.array([bool(found >> x & 1) for x in range(len(theory.names))]) for found in sets]
@@ -47,6 +55,32 @@ class LeafMasks:
         for atom in range(self._atoms):
             found |= np.where((classes >> atom & 1 != 0)[:, None], self._of_atom[atom][None, :], np.uint64(0))
         return found
+
+    def _by_type(self) -> LeafTables:
+        """The leaves of each type, for sets of one word."""
+        order = np.argsort(self._leaf_kinds, kind="stable")
+        kinds = np.array(self._leaf_kinds, np.int64)[order]
+        parts = np.array(self._leaf_parts if self._has_branches else [-1] * len(order), np.int64)
+        starts = np.searchsorted(kinds, np.arange(self._types + 1)).astype(np.int64)
+        return LeafTables(starts, np.array(self._leaf_atoms, np.int64)[order], parts[order], self._before[: len(order), 0][order])
+
+    def read(
+        self, order: Int64s, slots: Int64s, classes: Int64s, kinds: Int64s, outcome: Outcome
+    ) -> tuple[Int64s, Int64s, tuple[int, int, int]]:
+        """`lost` and `idle` for rows, given what the reasoner said of them in another order, and what is to be counted.
+
+        Counted are events of traces that were given up, and traces that failed and were exhausted now.
+        """
+        masked, early = np.zeros(len(classes), np.int64), np.zeros(len(classes), np.int64)
+        if self._leaf_tables is not None:
+            counts = read_verdict(order, slots, classes, kinds, self._leaf_tables, self._every, outcome, masked, early)
+            return masked, early, counts
+        mine, types = classes[order], kinds[order]
+        masked[order], early[order] = self.lost(mine, types, outcome), self.idle(mine, types, outcome)
+        skipped = int(np.count_nonzero(_PRUNED[outcome.before]))
+        went = [slots[(outcome.before == _LIVE) & (outcome.after == status)] for status in (_FAILED, _EXHAUSTED)]
+        failed, exhausted = (int(np.count_nonzero(np.diff(each))) + bool(len(each)) for each in went)
+        return masked, early, (skipped, failed, exhausted)
 
     def lost(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
         """Bits of each event's class that a given-up trace, or a given-up branch, has no use for."""
@@ -74,6 +108,11 @@ class LeafMasks:
                 is_dead = np.logical_and.reduce([_has(failed, part) for part in parts])
                 found &= np.where(is_dead, ~(1 << atom), -1)
         return found
+
+    @property
+    def spares_branches(self) -> bool:
+        """Whether events of a trace may lose some of their use, and not all."""
+        return self._has_branches
 
     # -- absences at the end ----------------------------------------------------------------------------------------------
 

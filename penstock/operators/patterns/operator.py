@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools, group_codes, validity
+from penstock.columnar.codes import Bools, group_codes, shared, validity
 from penstock.errors import Defect
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.match_output import MatchOutput
@@ -21,12 +21,14 @@ from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.event_patterns import Strategy
 from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
-from penstock.operators.patterns.engine import CLASS, MatchSet, Outlook, PatternEngine
+from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED
+from penstock.operators.patterns.engine import CLASS, MatchSet, PatternEngine
 from penstock.operators.patterns.output import MatchRows
 from penstock.operators.patterns.tables import NAMED, TERMINAL, WATCHED
-from penstock.operators.patterns.watching import Sight, TraceWatch
+from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
 from penstock.operators.waiting import Waiting
 
@@ -34,6 +36,15 @@ from penstock.operators.waiting import Waiting
 KIND, MASKED = pa.field("_kind", pa.int16()), pa.field("_masked", pa.int64())
 _NO_KEY = "an event without key belongs to no trace"
 _NO_TIME = "event times count from 0"
+_NO_SLOTS = np.zeros(0, np.int64)
+
+
+class _Codes(NamedTuple):
+    """Numbers below `number` that tell traces apart, of kept and of new rows."""
+
+    old: Int64s
+    new: Int64s
+    number: int
 
 
 class PatternMatch:
@@ -104,10 +115,16 @@ class PatternMatch:
         self.output_schema = self._rows.output_schema
         self._columns = self._needed_columns()
         own = [input_schema.field(input_schema.get_field_index(name)) for name in self._columns]
+        if self._watch is not None:
+            self._watch.shown = self._columns
         self._stored_schema = pa.schema([*own, *self._engine.extra_fields, *([MASKED] if self._is_shadow else [])])
         self._waiting = Waiting(pa.schema([*self._stored_schema, *([KIND] if self._watch is not None else [])]))
         self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
+        #: Slot of the trace of each kept row under constraints; the rows' codes too, where each trace that lasts has its rows.
+        self._slots = self._kept_codes = _NO_SLOTS
+        self._has_slots = self._watch is not None and not self._watch.forgets_by_silence
+        self._has_slots = self._has_slots and query.strategy in (Strategy.ANY, Strategy.NEXT)
         self._frontier, self._is_written = NEVER, True
         self._totals = {"matches": 0, "null_keys": 0, "bad_times": 0, "passed_over": 0, "expired": 0}
         if self._watch is not None:
@@ -188,7 +205,8 @@ class PatternMatch:
         if self._watch is not None:
             return self._search_under_watch(self._watch, released, horizon)
         codes, number = self._codes(released)
-        return self._search(released, codes, number, horizon)
+        held = self._kept.num_rows
+        return self._search(released, _Codes(codes[:held], codes[held:], number), horizon)
 
     def _codes(self, released: Batch, *between: list[pa.Array]) -> tuple[Int64s, int]:
         """A number for the key of each row kept, of what stands between, and of each row released."""
@@ -199,66 +217,90 @@ class PatternMatch:
         codes, _, number = group_codes([pa.concat_arrays(part) for part in parts], rows)
         return codes, number
 
-    def _search(
-        self, released: Batch, codes: Int64s, number: int, horizon: Horizon, sight: Sight | None = None
-    ) -> list[Batch | Quarantined]:
-        """Look through the traces of released rows and those that are due; codes are those of kept and of released rows."""
-        held = self._kept.num_rows
-        old, new = codes[:held], codes[held:]
-        concerned = np.zeros(number, np.bool_)
-        concerned[new] = True
-        concerned[old[self._due < horizon.new]] = True
-        outlook = None
-        if sight is not None:
-            concerned |= sight.is_moved[sight.known]
-        active, idle = concerned[old], ~concerned[old]
-        if sight is not None:
-            slots = sight.known[old]
-            stays = ~sight.is_hopeless[slots]
-            active, idle = active & stays, idle & stays
-            slots = np.concatenate([slots[active], sight.slots])
-            outlook = Outlook(sight.is_spent[slots], sight.settled[slots], sight.usable[slots])
+    def _search(self, released: Batch, codes: _Codes, horizon: Horizon, sight: Sight | None = None) -> list[Batch | Quarantined]:
+        """Look through the traces of released rows and those that are due."""
+        concerned = np.zeros(codes.number, np.bool_)
+        concerned[codes.new] = True
+        concerned[codes.old[self._due < horizon.new]] = True
+        active, outlook, slots = concerned[codes.old], None, _NO_SLOTS
+        idle = ~active
+        if sight is not None and self._watch is not None:
+            told = sight.told[self._slots]
+            stays = told & HOPELESS == 0
+            active |= told & MOVED != 0
+            active, idle = active & stays, ~active & stays
+            slots = np.concatenate([self._slots[active], sight.slots])
+            outlook = self._watch.outlook(sight, slots)
         stored = Batch.concat([self._kept.filter(active), released]) if active.any() else released
         if not stored.num_rows:
             self._retain(idle)
             self._forget_old(horizon.new)
             return []
-        outcome = self._engine.search(stored, np.concatenate([old[active], new]), number, horizon, outlook)
-        self._keep(idle, stored, outcome.keep, outcome.due)
+        traces = np.concatenate([codes.old[active], codes.new])
+        outcome = self._engine.search(stored, traces, codes.number, horizon, outlook)
+        self._keep(idle, stored, outcome.keep, outcome.due, slots)
         self._forget_old(horizon.new)
         return self._results(outcome.matches, stored)
 
+    # -- constraints ------------------------------------------------------------------------------------------------------
+
     def _search_under_watch(self, watch: TraceWatch, released: Batch, horizon: Horizon) -> list[Batch | Quarantined]:
         """The same for what constraints leave over."""
-        held, known = self._kept.num_rows, len(watch.table)
-        codes, number = self._codes(released, watch.table.keys)
-        of_table, of_new = codes[held : held + known], codes[held + known :]
-        classes, kinds = int64s(released.column(CLASS)) & ~WATCHED, int64s(released.column(KIND.name))
-        shown = released.with_rows(released.rows.select(self._columns))
-        sight = watch.observe(shown, classes, kinds, of_new, of_table, number, horizon.new)
+        classes, kinds = int64s(released.column(CLASS)) & ~WATCHED, shared(int64s(released.column(KIND.name)))
+        # A row of no trace has no slot: keys are compared from then on.
+        self._has_slots = self._has_slots and (not len(kinds) or bool(kinds.min() >= 0))
+        keys = None if self._has_slots else self._known_keys(watch, released)
+        sight = watch.observe(released, classes, kinds, horizon.new, keys)
         self._is_written = False
+        old, new = (self._slots, sight.slots) if keys is None else (self._kept_codes, keys.codes)
+        codes = _Codes(old, new, watch.table.size if keys is None else len(keys.slots))
         if watch.is_shadow:
             released = _with_values(released, self._stored_schema, {CLASS: classes, MASKED.name: sight.masked})
-            return [*self._search(released, np.concatenate([codes[:held], of_new]), number, horizon, sight), *sight.refused]
-        classes &= ~sight.masked
-        needed = self._engine.is_relevant(classes) & ~sight.is_hopeless[sight.slots]
-        rests = needed & sight.is_unmatched[sight.slots] if self._engine.may_rest else np.zeros(len(needed), np.bool_)
-        resting = self._resting(released, rests, classes & ~sight.early)
-        chosen = np.flatnonzero(needed & ~rests)
-        released = _with_values(released.take(chosen), self._stored_schema, {CLASS: classes[chosen]})
-        sight, codes = replace(sight, slots=sight.slots[chosen]), np.concatenate([codes[:held], of_new[chosen]])
-        found = self._search(released, codes, number, horizon, sight)
-        if resting.num_rows:
-            self._kept = Batch.concat([self._kept, resting]) if self._kept.num_rows else resting
-            self._due = np.concatenate([self._due, np.full(resting.num_rows, FOREVER, np.int64)])
+            found = self._search(released, codes, horizon, sight)
+        else:
+            found = self._search_needed(released, classes & ~sight.masked, codes, horizon, sight)
+        moved = watch.table.compacted()
+        if moved is not None:
+            self._slots = moved[self._slots]
         return [*found, *sight.refused]
 
-    def _resting(self, released: Batch, rests: Bools, classes: Int64s) -> Batch:
-        """Rows of traces that cannot have matched yet: they need not be searched, only kept where a leaf can take them."""
-        rows = np.flatnonzero(rests & (classes & ~(NAMED | TERMINAL) != 0))
-        return _with_values(released.take(rows), self._stored_schema, {CLASS: classes[rows]})
+    def _known_keys(self, watch: TraceWatch, released: Batch) -> KnownKeys:
+        """Numbers for the keys of released rows; kept rows get theirs, and the slots of their traces."""
+        held, (traces, of_traces) = self._kept.num_rows, watch.table.living()
+        codes, number = self._codes(released, of_traces)
+        slots = np.full(number, -1, np.int64)
+        slots[codes[held : held + len(traces)]] = traces
+        self._kept_codes = codes[:held]
+        self._slots = slots[self._kept_codes]
+        return KnownKeys(codes[held + len(traces) :], slots)
 
-    def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s) -> None:
+    def _search_needed(
+        self, released: Batch, classes: Int64s, codes: _Codes, horizon: Horizon, sight: Sight
+    ) -> list[Batch | Quarantined]:
+        """Search rows that are of use; those of traces that cannot have matched yet are only kept where a leaf can take them."""
+        told = sight.told[sight.slots]
+        needed = self._engine.is_relevant(classes) & (told & HOPELESS == 0)
+        resting = _NO_SLOTS
+        if self._engine.may_rest:
+            is_unmatched = told & UNMATCHED != 0
+            useful = classes & ~(sight.early | NAMED | TERMINAL)
+            resting = np.flatnonzero(needed & is_unmatched & (useful != 0))
+            needed &= ~is_unmatched
+        chosen = np.flatnonzero(needed)
+        searched = _with_values(released.take(chosen), self._stored_schema, {CLASS: classes[chosen]})
+        codes = codes._replace(new=codes.new[chosen])
+        found = self._search(searched, codes, horizon, replace(sight, slots=sight.slots[chosen]))
+        if len(resting):
+            values = {CLASS: (classes & ~sight.early)[resting]}
+            rows = _with_values(released.take(resting), self._stored_schema, values)
+            self._kept = Batch.concat([self._kept, rows]) if self._kept.num_rows else rows
+            self._due = np.concatenate([self._due, np.full(len(resting), FOREVER, np.int64)])
+            self._slots = np.concatenate([self._slots, sight.slots[resting]])
+        return found
+
+    # -- what is kept -----------------------------------------------------------------------------------------------------
+
+    def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s, slots: Int64s) -> None:
         """Remember the events of traces that were not looked at, and of the others what was asked for."""
         rows = np.flatnonzero(keep)
         classes = int64s(stored.column(CLASS))[rows] & (keep[rows] | NAMED)
@@ -266,12 +308,15 @@ class PatternMatch:
         taken = stored.take(rows)
         kept = taken.with_rows(taken.rows.set_column(column, self._stored_schema.field(column), pa.array(classes)))
         self._due = np.concatenate([self._due[idle], due[rows]])
+        if self._watch is not None:
+            self._slots = np.concatenate([self._slots[idle], slots[rows]])
         self._kept = Batch.concat([self._kept.filter(idle), kept]) if idle.any() else kept
         self._is_written = False
 
     def _retain(self, chosen: Bools) -> None:
         if not chosen.all():
             self._kept, self._due, self._is_written = self._kept.filter(chosen), self._due[chosen], False
+            self._slots = self._slots[chosen] if self._watch is not None else self._slots
 
     def _forget_old(self, frontier: int) -> None:
         """Drop events that no later match can reach back to."""
@@ -327,6 +372,10 @@ class PatternMatch:
             self._traces.reload(meta["traces"], state.segments)
             rows = self._traces[next(iter(self._traces))] if len(self._traces) else None
             self._watch.resume(meta["watch"], rows, meta["types"])
+        if self._watch is not None:
+            self._known_keys(self._watch, Batch.empty(self._stored_schema))
+            # Constraints may be new, so that events are kept of traces nobody watched.
+            self._has_slots = self._has_slots and bool((self._slots >= 0).all())
 
     def counters(self) -> Mapping[str, int]:
         self._write()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools
+from penstock.columnar.codes import Bools, shared
 from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
 from penstock.metadata.constraints.conditions import ConditionOptions
@@ -20,74 +22,57 @@ from penstock.metadata.constraints.tracking import TraceStatus
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.event_patterns import EventOrder
-from penstock.operators.patterns._events import rank_events, sort_by_code, split_known
+from penstock.operators.patterns._events import sort_by_code
+from penstock.operators.patterns._traces import MOVED, SPENT, Cut, cut_traces, judge
 from penstock.operators.patterns.complaints import Complaints
+from penstock.operators.patterns.engine import Outlook
 from penstock.operators.patterns.leaf_masks import LeafMasks
 from penstock.operators.patterns.tables import Watched
 from penstock.operators.patterns.trace_table import TraceTable
 
-_LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
-_ONE = np.uint64(1)
+_FAILED, _EXHAUSTED = STATUSES.index(TraceStatus.FAILED), STATUSES.index(TraceStatus.EXHAUSTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What constraints tell after new rows; of the traces by slot, with a last entry for rows of no trace.
+    """What constraints tell after new rows.
 
     Attributes
     ----------
     masked, early
         For each new row the bits of its class that are of no use any more, and those that are of none yet.
-    slots, known
-        Slot of the trace of each new row, and of each code; -1 for none.
-    is_hopeless
-        No match can come of the trace at all.
-    is_unmatched
-        No match has come of it: its events need only be kept.
-    is_spent
-        No event will extend a match.
+    slots
+        Slot of the trace of each new row; -1 for none.
+    told
+        For each slot whether the trace is `HOPELESS`, `UNMATCHED`, `SPENT`, `MOVED`, with a last entry for no trace.
     settled
-        Since when absences at the end of a match are settled.
-    usable
-        Bits of classes that kept events may still serve.
-    is_moved
-        Kept events of the trace are to be looked at again.
+        Since when absences at the end of a match are settled, by slot, where that can be told before the window closes.
+    refused
+        Rows that break a constraint.
     """
 
     masked: Int64s
     early: Int64s
     slots: Int64s
-    known: Int64s
-    is_hopeless: Bools
-    is_unmatched: Bools
-    is_spent: Bools
-    settled: Int64s
-    usable: Int64s
-    is_moved: Bools
+    told: npt.NDArray[np.uint8]
+    settled: Int64s | None
     refused: list[Quarantined]
 
 
-@dataclass(frozen=True, slots=True)
-class _Events:
-    """New events by trace and time: the rows they are, their slots, and what the reasoner said."""
+class KnownKeys(NamedTuple):
+    """Number of the key of each row, and for each number the slot of its trace or -1."""
+
+    codes: Int64s
+    slots: Int64s
+
+
+class _Events(NamedTuple):
+    """New events by trace and time: the rows they are, where traces begin and end, and what the reasoner said."""
 
     rows: Int64s
-    ts: Int64s
-    rank: Int64s
+    cut: Cut
     kinds: Int64s
-    slots: Int64s
     outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The traces of new events: first event, slot, time of the last event, whether it goes on from before, has ended."""
-
-    first: Int64s
-    slots: Int64s
-    last: Int64s
-    goes_on: Bools
-    ended: Bools
 
 
 class TraceWatch:
@@ -119,6 +104,8 @@ class TraceWatch:
         options: ConditionOptions | None = None,
         on_static_unsat: OnStaticUnsat = "error",
     ) -> None:
+        #: Columns of rows that break a constraint.
+        self.shown = [item.name for item in key_fields]
         self.query, self.policy = query, policy_for(constraints, policy)
         self.registration = registered(query, constraints, options, on_static_unsat)
         self.conditions = self.registration.conditions.condensed()
@@ -129,6 +116,11 @@ class TraceWatch:
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
         self._masks = LeafMasks(query, self.conditions)
         self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0}
+
+    @property
+    def forgets_by_silence(self) -> bool:
+        """Whether a trace may be forgotten while events of it are kept."""
+        return self._silence is not None
 
     @property
     def is_shadow(self) -> bool:
@@ -167,114 +159,85 @@ class TraceWatch:
 
     # -- events -----------------------------------------------------------------------------------------------------------
 
-    def observe(
-        self, rows: Batch, classes: Int64s, kinds: Int64s, codes: Int64s, known: Int64s, number: int, frontier: int
-    ) -> Sight:
+    def observe(self, rows: Batch, classes: Int64s, kinds: Int64s, frontier: int, keys: KnownKeys | None = None) -> Sight:
         """Take in new rows, in order of time, and then the ends of traces by silence before the frontier.
 
         Parameters
         ----------
         classes, kinds
             Class of each row for the engine, and number of its type or -1.
-        codes, known
-            Number of the key of each row, and of each trace in the table; all below `number`.
+        keys
+            The keys of the rows, where they have been numbered already.
         """
-        before, failed_before = self._bank.columns.status.copy(), self._bank.columns.failed.copy()
-        settled_before = self._masks.settled_before(self._bank.columns.seen)
-        slot_of_code = np.full(number, -1, np.int64)
-        slot_of_code[known] = np.arange(len(known))
-        events, cut = self._follow(rows, classes, kinds, codes, slot_of_code)
-        self._count(events)
-        refused = self._complaints.of_events(rows, events.rows, events.slots, events.rank, events.kinds, events.outcome)
-        slots, masked = np.full(len(classes), -1, np.int64), np.zeros(len(classes), np.int64)
-        slots[events.rows] = events.slots
-        masked[events.rows] = self._masks.lost(classes[events.rows], events.kinds, events.outcome)
-        early = np.zeros(len(classes), np.int64)
-        early[events.rows] = self._masks.idle(classes[events.rows], events.kinds, events.outcome)
-        moved = (self._bank.columns.failed[: len(before)] != failed_before).any(axis=1)
-        moved |= (before == _LIVE) & (self._bank.columns.status[: len(before)] == _EXHAUSTED)
-        sight = self._judged(events, cut, moved, settled_before, (masked, early, slots, slot_of_code), refused)
-        refused += self._finish(events, cut, frontier)
-        return sight
+        settled_before = self._masks.settled_before(self._bank.columns.seen) if self._masks.may_settle else []
+        events = self._follow(rows, classes, kinds, keys)
+        masked, early, counts = self._masks.read(events.rows, events.cut.slots, classes, kinds, events.outcome)
+        for name, count in zip(("skipped", "failed_traces", "exhausted_traces"), counts, strict=True):
+            self.counts[name] += count
+        refused = []
+        if events.outcome.broken.any():
+            shown, cut = rows.with_rows(rows.rows.select(self.shown)), events.cut
+            refused = self._complaints.of_events(shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome)
+        slots = np.full(len(classes), -1, np.int64)
+        slots[events.rows] = events.cut.slots
+        told, settled = self._judged(rows.ts, events, settled_before)
+        return Sight(masked, early, slots, told, settled, [*refused, *self._finish(events, frontier)])
 
-    def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, codes: Int64s, slot_of_code: Int64s) -> tuple[_Events, _Cut]:
-        order = sort_by_code(codes, len(slot_of_code))
-        order = order[kinds[order] >= 0]
-        ts, sorted_codes, sorted_classes = rows.ts[order], codes[order], classes[order]
-        rank = rank_events(sorted_codes, ts, self.query.order is EventOrder.TOTAL)
-        lasts, ttl = np.zeros(len(slot_of_code), np.int64), self.query.trace_ttl
-        if ttl is not None:
-            lasts[slot_of_code >= 0] = self.table.last[slot_of_code[slot_of_code >= 0]]
-        traces, first, slots, last, ended = split_known(
-            sorted_codes, ts, rank, sorted_classes, slot_of_code, lasts, -1 if ttl is None else ttl, ttl is None
-        )
-        goes_on = slots >= 0
-        slots[~goes_on] = self._bank.add(int(np.count_nonzero(~goes_on)))
-        every_last = np.concatenate([self.table.last, np.zeros(int(np.count_nonzero(~goes_on)), np.int64)])
-        every_last[slots] = last
-        self.table.add(rows, order[first[~goes_on]], every_last)
-        outcome = self._bank.advance(slots[traces], rank, kinds[order], self._masks.passed(sorted_classes))
-        return _Events(order, ts, rank, kinds[order], slots[traces], outcome), _Cut(first, slots, last, goes_on, ended)
+    def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, keys: KnownKeys | None) -> _Events:
+        chosen = np.flatnonzero(kinds >= 0) if len(kinds) and kinds.min() < 0 else None
+        mine = rows if chosen is None else rows.take(chosen)
+        if keys is None:
+            found, first = self.table.find(mine)
+        else:
+            found, first = self.table.numbered(keys.codes if chosen is None else keys.codes[chosen], keys.slots)
+        number = self.table.size + len(first)
+        order = sort_by_code(found, number)
+        if chosen is not None:
+            order, first = chosen[order], chosen[first]
+            found, its = np.full(len(kinds), -1, np.int64), found
+            found[chosen] = its
+        ttl, is_total = self.query.trace_ttl, self.query.order is EventOrder.TOTAL
+        cut = cut_traces(order, found, shared(rows.ts), classes, self.table.last, number, -1 if ttl is None else ttl, is_total)
+        self.table.add(rows, first, cut.extra)
+        self.table.last[cut.part_slots] = cut.last_ts
+        outcome = self._bank.advance(cut.slots, cut.rank, kinds[order], self._masks.passed(classes[order]))
+        return _Events(order, cut, kinds[order], outcome)
 
-    def _judged(
-        self,
-        events: _Events,
-        cut: _Cut,
-        known_moved: Bools,
-        settled_before: list[Bools],
-        of_rows: tuple[Int64s, Int64s, Int64s, Int64s],
-        refused: list[Quarantined],
-    ) -> Sight:
-        columns, total = self._bank.columns, len(self._bank)
-        has_failed = columns.failed[:, 0] & _ONE != 0
-        ended, moved = np.zeros(total, np.bool_), np.zeros(total, np.bool_)
-        ended[cut.slots] = cut.ended
-        is_spent = has_failed | (columns.status == _EXHAUSTED)
-        moved[: len(known_moved)] = known_moved
-        settled = self._masks.settled(settled_before, events.slots, events.ts, events.kinds, total)
-        if self._masks.may_settle:
-            moved |= (settled > NEVER) & (settled < FOREVER)
-        usable = self._masks.usable(columns.failed)
+    def _judged(self, ts: Int64s, events: _Events, settled_before: list[Bools]) -> tuple[npt.NDArray[np.uint8], Int64s | None]:
+        size = self.table.size
         if self.is_shadow:
-            has_failed, is_spent, ended, moved = (np.zeros(total, np.bool_) for _ in range(4))
-            settled, usable = np.full(total, FOREVER, np.int64), np.full(total, -1, np.int64)
-        return Sight(
-            *of_rows,
-            np.append(~columns.had_match & (has_failed | ended), False),
-            np.append(~columns.had_match, False),
-            np.append(is_spent, False),
-            np.append(settled, FOREVER),
-            np.append(usable, -1),
-            np.append(moved, False),
-            refused,
-        )
+            return np.zeros(size + 1, np.uint8), None
+        told = judge(events.cut, self._bank.columns, events.outcome)
+        if not self._masks.may_settle:
+            return told, None
+        settled = self._masks.settled(settled_before, events.cut.slots, ts[events.rows], events.kinds, size)
+        told[:size][(settled > NEVER) & (settled < FOREVER)] |= MOVED
+        return told, np.append(settled, FOREVER)
 
-    def _finish(self, events: _Events, cut: _Cut, frontier: int) -> list[Quarantined]:
+    def outlook(self, sight: Sight, slots: Int64s) -> Outlook:
+        """What the engine is to know of the traces of rows, by their slots."""
+        settled = np.full(len(slots), FOREVER, np.int64) if sight.settled is None else sight.settled[slots]
+        usable = np.full(len(slots), -1, np.int64)
+        if self._masks.spares_branches and not self.is_shadow and self.table.size:
+            usable = np.where(slots < 0, -1, self._masks.usable(self._bank.columns.failed[slots]))
+        return Outlook(sight.told[slots] & SPENT != 0, settled, usable)
+
+    def _finish(self, events: _Events, frontier: int) -> list[Quarantined]:
         """Complain of what is missing in traces that are over, and forget them."""
-        over = np.zeros(len(self.table), np.bool_)
-        over[cut.slots] = cut.ended
+        cut, columns = events.cut, self._bank.columns
+        gone = cut.part_slots[cut.ended]
         if self._silence is not None:
-            over |= self.table.last < frontier - self._silence
-        gone = np.flatnonzero(over)
+            gone = np.union1d(gone, np.flatnonzero(self.table.last < frontier - self._silence))
         if not len(gone):
             return []
-        ended_by_event = over[events.slots]
-        columns = self._bank.columns
-        status = columns.status.copy()
         # What the last event itself has shown came too late to lose a match.
-        status[events.slots[ended_by_event]] = events.outcome.before[ended_by_event]
+        status = columns.status.copy()
+        status[cut.part_slots] = events.outcome.before[cut.last]
         is_pruned = (status[gone] == _FAILED) | (status[gone] == _EXHAUSTED)
         refused = self._complaints.of_ends(columns.seen[gone], is_pruned, lambda chosen: self._named(gone[chosen]))
-        self.table.keep(np.flatnonzero(~over))
+        self.table.end(gone)
         return refused
 
     def _named(self, slots: Int64s) -> Batch:
         """Rows that stand for traces: their keys, with the time of the last event."""
         return Batch(self.table.key_rows(slots), self.table.last[slots], np.full(len(slots), -1, np.int64))
-
-    def _count(self, events: _Events) -> None:
-        outcome = events.outcome
-        self.counts["skipped"] += int(np.count_nonzero((outcome.before == _FAILED) | (outcome.before == _EXHAUSTED)))
-        for name, status in (("failed_traces", _FAILED), ("exhausted_traces", _EXHAUSTED)):
-            slots = events.slots[(outcome.before == _LIVE) & (outcome.after == status)]
-            self.counts[name] += int(np.count_nonzero(np.diff(slots))) + bool(len(slots))

@@ -1,0 +1,59 @@
+"""Where the trace of a key is, remembered from batch to batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columnar.codes import Bools, owned, shared
+from penstock.model.batch import Int64s
+from penstock.operators.patterns._traces import find_slots, index_slots, move_keys
+
+_LEAST = 1_024
+
+
+def indexable(fields: Sequence[pa.Field]) -> bool:
+    """Whether the key is one signed integer; other keys are compared anew with those of all traces."""
+    return len(fields) == 1 and bool(pa.types.is_signed_integer(fields[0].type))
+
+
+class TraceIndex:
+    """Slots by integer key, in a table with open addresses. Each key has one trace that lasts, at most.
+
+    Parameters
+    ----------
+    keys
+        Keys of the slots there are.
+
+    Examples
+    --------
+    >>> index = TraceIndex(np.array([70, 80]))
+    >>> index.find(np.array([80, 90, 90]), is_over=np.array([False, False]))
+    (array([1, 2, 2]), array([1]))
+    """
+
+    def __init__(self, keys: Int64s) -> None:
+        self._values = np.array(keys, np.int64)
+        self._places = np.zeros(0, np.int64)
+
+    def _make_room(self, size: int, rows: int, is_over: Bools) -> None:
+        if size + rows > len(self._values):
+            self._values = np.concatenate([self._values[:size], np.zeros(size + 2 * rows, np.int64)])
+        if 2 * (size + rows) > len(self._places):
+            self._places = np.full(1 << max(_LEAST, 4 * (size + rows)).bit_length(), -1, np.int64)
+            index_slots(self._places, self._values, owned(is_over))
+
+    def find(self, keys: Int64s, is_over: Bools) -> tuple[Int64s, Int64s]:
+        """The slot of each key, the next ones for keys without trace that lasts, and the rows with which those start."""
+        size = len(is_over)
+        # Half of the rows may start a trace after another of the same key.
+        self._make_room(size, 2 * len(keys), is_over)
+        first = np.empty(len(keys), np.int64)
+        slots, fresh = find_slots(shared(keys), self._places, self._values, owned(is_over), first)
+        return slots, first[:fresh]
+
+    def move(self, keys: Int64s, first_slot: int) -> None:
+        """Put the trace of each key into the slots from the one given."""
+        move_keys(shared(keys), self._places, self._values, first_slot)
