@@ -80,7 +80,9 @@ class Compiled:
         """Rows for which the predicate is true."""
         if self.type not in (BOOL, pa.null()):
             raise TypeMistake(f"'{self.expr}' is a {type_name(self.type)}, not a condition", place_of(self.expr))
-        chosen = pc.fill_null(pc.cast(self(rows), BOOL), False)
+        chosen = self(rows)
+        if chosen.null_count or chosen.type != BOOL:
+            chosen = pc.fill_null(pc.cast(chosen, BOOL), False)
         result: npt.NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
         return result
 

@@ -57,6 +57,8 @@ class Batch:
 
     def in_order(self) -> Batch:
         """Rows by event time, ties by position: the order every order-dependent operator uses."""
+        if (self.ts[1:] > self.ts[:-1]).all():
+            return self
         order = np.lexsort((self.pos, self.ts))
         return self if np.array_equal(order, np.arange(len(order))) else self.take(order)
 
@@ -93,6 +95,12 @@ class Batch:
 def int64s(array: pa.Array) -> Int64s:
     """A non-null integer or timestamp array as NumPy, without a copy where memory allows."""
     if array.type != pa.int64():
-        array = array.cast(pa.int64()) if pa.types.is_integer(array.type) else array.view(pa.int64())
+        if pa.types.is_uint64(array.type):
+            array = array.cast(pa.int64())  # which refuses what is too large
+        elif pa.types.is_integer(array.type):
+            widened: Int64s = array.to_numpy(zero_copy_only=False).astype(np.int64)
+            return widened
+        else:
+            array = array.view(pa.int64())
     result: Int64s = array.to_numpy(zero_copy_only=False)
     return result

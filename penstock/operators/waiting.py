@@ -50,6 +50,8 @@ class Waiting:
         for piece in self._drop(touched):
             passed = piece.ts < frontier if frontier != FOREVER else np.ones(piece.num_rows, np.bool_)
             ready.append(piece.filter(passed))
+            if ready[-1] is piece:
+                continue
             rest.append(piece.filter(~passed))
         self._keep([Batch.concat(rest)] if rest else [])
         return Batch.concat(ready).in_order() if ready else Batch.empty(self.schema)

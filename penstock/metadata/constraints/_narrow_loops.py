@@ -8,12 +8,22 @@ than what most of these functions do.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numba import njit
 
-from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE, compiled
+from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE, Loop, compiled
 from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words
+
+
+def lean(loop: Loop) -> Loop:
+    """Compile a function that makes no array and that only compiled functions call.
+
+    It need not count references to arrays, which would cost more than the work.
+    """
+    return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop))
+
 
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
@@ -60,12 +70,12 @@ def narrow_tables(tables: ConditionTables, triggers: int, leaf_type: Int64s) -> 
     return NarrowTables(**{**rows, "terminal": tables.terminal[0]}, watched=np.uint64(triggers), leaf_type=leaf_type)
 
 
-@compiled
+@lean
 def bit(member: int) -> Any:  # pragma: no cover - compiled
     return _ONE << np.uint64(member)
 
 
-@compiled
+@lean
 def narrow_matched(before: Any, leaves: Any, disjunction: Any, passed: Any, matched: Any) -> Any:  # pragma: no cover - compiled
     """Leaves matched after simultaneous events that pass the predicates of `passed`, all events together."""
     left = passed & ~matched
@@ -83,7 +93,7 @@ def narrow_matched(before: Any, leaves: Any, disjunction: Any, passed: Any, matc
     return after
 
 
-@compiled
+@lean
 def narrow_single(minus: Any, local: Any, kind: int, seen: Any, matched: Any) -> Any:  # pragma: no cover - compiled
     """Partitions that fail for want of an earlier type or of a matched leaf."""
     failed = _NONE
@@ -93,13 +103,13 @@ def narrow_single(minus: Any, local: Any, kind: int, seen: Any, matched: Any) ->
     return failed
 
 
-@compiled
+@lean
 def narrow_joint(present: Any, absent: Any, joint: int, seen: Any, dead: Any) -> bool:  # pragma: no cover - compiled
     """Whether a joint condition holds."""
     return not (present[joint] & ~seen or absent[joint] & ~(dead & ~seen))
 
 
-@compiled
+@lean
 def narrow_settled(parent: Any, disjunction: Any, terms: Any, failed: Any, alive: Any) -> Any:  # pragma: no cover - compiled
     """Failed partitions and live terms with all that follows from them."""
     count = len(parent)
@@ -130,7 +140,7 @@ def narrow_settled(parent: Any, disjunction: Any, terms: Any, failed: Any, alive
     return failed, alive
 
 
-@compiled
+@lean
 def narrow_has_future(leaf_type: Any, sinks: Any, dead: Any, failed: Any) -> bool:  # pragma: no cover - compiled
     """Whether some leaf in which a match of a live partition may end can still get an event."""
     gone = _NONE
@@ -143,7 +153,7 @@ def narrow_has_future(leaf_type: Any, sinks: Any, dead: Any, failed: Any) -> boo
     return False
 
 
-@compiled
+@lean
 def narrow_broken(exclusive: Any, order: Any, kind: int, seen: Any, together: Any) -> int:  # pragma: no cover - compiled
     """What an event breaks, given types seen before its group and in it; of two that contradict each other the later tells."""
     lower = together & (bit(kind) | (bit(kind) - _ONE))
@@ -156,6 +166,13 @@ def follow_all_narrow(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
+    _follow(tables, slots, times, kinds, passed, bank, exhaustion, outcome)
+
+
+@lean
+def _follow(  # pragma: no cover - compiled
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
+) -> None:
     before, after, broken, known, failing, held = outcome
     start = 0
     while start < len(slots):
@@ -164,7 +181,7 @@ def follow_all_narrow(  # pragma: no cover - compiled
         stop, types, taken, dead = start, _NONE, _NONE, bank.dead[slot, 0]
         while stop < len(slots) and slots[stop] == slot and times[stop] == time:
             types |= bit(kinds[stop])
-            taken |= passed[stop]
+            taken |= passed[stop] & tables.of_type[kinds[stop]]
             dead |= tables.kill[kinds[stop]]
             stop += 1
         for event in range(start, stop):

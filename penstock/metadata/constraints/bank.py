@@ -122,8 +122,11 @@ class TraceBank:
 
     def keep(self, slots: Int64s) -> None:
         """Keep these traces only; slot i is then what slot `slots[i]` was."""
-        # Faster than an index in brackets, which goes through every row by itself.
-        self.hold(TraceColumns._make(column.take(slots, axis=0) for column in self.columns))
+        every: Iterable[Any] = self._room
+        for column in every:
+            # Faster than an index in brackets, which goes through every row by itself.
+            column[: len(slots)] = column.take(slots, axis=0)
+        self.columns = TraceColumns._make(column[: len(slots)] for column in every)
 
     def advance(self, slots: Int64s, times: Int64s, kinds: Int64s, passed: Words | None = None) -> Outcome:
         """Apply events, sorted by trace and then by time; events of one trace and time are simultaneous.
@@ -135,22 +138,18 @@ class TraceBank:
         passed
             Leaves whose own predicates each event passes; by default all leaves of its type.
         """
-        allowed = self.tables.of_type[kinds] if passed is None else passed & self.tables.of_type[kinds]
         flags = [np.empty(len(slots), np.uint8) for _ in range(3)]
         wide = (self.columns.seen, self.columns.failed, self.columns.matched)
         words = [np.empty((len(slots), column.shape[1]), np.uint64) for column in wide]
         outcome = Outcome(flags[0], flags[1], flags[2], words[0], words[1], words[2])
-        follow = _loops.follow_all if self.narrow is None else _narrow_loops.follow_all_narrow
-        follow(
-            self.tables if self.narrow is None else self.narrow,
-            np.ascontiguousarray(slots, np.int64),
-            np.ascontiguousarray(times, np.int64),
-            np.ascontiguousarray(kinds, np.int64),
-            np.ascontiguousarray(allowed if self.narrow is None else allowed[:, 0]),
-            self.columns,
-            self.exhaustion,
-            outcome,
-        )
+        slots, times, kinds = (np.ascontiguousarray(each, np.int64) for each in (slots, times, kinds))
+        if self.narrow is not None:
+            allowed = np.full(len(slots), ~np.uint64(0)) if passed is None else np.ascontiguousarray(passed[:, 0])
+            _narrow_loops.follow_all_narrow(self.narrow, slots, times, kinds, allowed, self.columns, self.exhaustion, outcome)
+        else:
+            every = self.tables.of_type[kinds]
+            leaves = np.ascontiguousarray(every if passed is None else passed & every)
+            _loops.follow_all(self.tables, slots, times, kinds, leaves, self.columns, self.exhaustion, outcome)
         return outcome
 
     def codes(self, names: Iterable[str]) -> Int64s:

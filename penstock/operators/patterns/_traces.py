@@ -10,8 +10,8 @@ from penstock.metadata.constraints._loops import EXHAUSTED, FAILED, LIVE
 from penstock.operators.patterns._machine import compiled, entrance
 from penstock.operators.patterns.tables import NAMED, TERMINAL
 
-#: What is told of a trace: no match can come of it, none has come of it, no event will extend one, look at kept events again.
-HOPELESS, UNMATCHED, SPENT, MOVED = 1, 2, 4, 8
+#: What is told of a trace: no match can come of it, none has come of it, its kept events are to be looked at again.
+HOPELESS, UNMATCHED, MOVED = 1, 2, 4
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
@@ -63,10 +63,15 @@ def index_slots(places: Any, values: Any, is_over: Any) -> None:  # pragma: no c
 
 
 @entrance
-def find_slots(keys: Any, places: Any, values: Any, is_over: Any, first: Any) -> Any:  # pragma: no cover - compiled
-    """The slot of each row's key. A key without trace gets the next one; `first` are the rows that start a trace."""
+def find_slots(keys: Any, places: Any, values: Any, is_over: Any, slots: Any, first: Any) -> Any:  # pragma: no cover - compiled
+    """Put the slot of each row's key. A key without trace gets the next one; `first` are the rows that start a trace."""
+    return _find(keys, places, values, is_over, slots, first)
+
+
+@compiled
+def _find(keys: Any, places: Any, values: Any, is_over: Any, slots: Any, first: Any) -> Any:  # pragma: no cover - compiled
     known = len(is_over)
-    slots, number = np.empty(len(keys), np.int64), known
+    number = known
     for row in range(len(keys)):
         place = _place_of(places, values, keys[row])
         slot = places[place]
@@ -75,7 +80,7 @@ def find_slots(keys: Any, places: Any, values: Any, is_over: Any, first: Any) ->
             places[place], values[slot], first[slot - known] = slot, keys[row], row
             number += 1
         slots[row] = slot
-    return slots, number - known
+    return number - known
 
 
 @entrance
@@ -101,12 +106,22 @@ def cut_traces(  # pragma: no cover - compiled
     ttl
         Silence that ends a trace, or negative; only events of types the query names break it then.
     """
-    events, known = len(order), len(lasts)
+    events = len(order)
     slots, rank = np.empty(events, np.int64), np.empty(events, np.int64)
     part_slots, first, last = np.empty(events, np.int64), np.empty(events, np.int64), np.empty(events, np.int64)
     last_ts, ended, extra = np.empty(events, np.int64), np.zeros(events, np.bool_), np.empty(events, np.int64)
-    part, extras, finished = -1, 0, False
-    for i in range(events):
+    cut = Cut(slots, rank, part_slots, first, last, last_ts, ended, extra)
+    parts, extras = _cut(order, found, ts, classes, lasts, number, ttl, is_total, cut)
+    return Cut(slots, rank, part_slots[:parts], first[:parts], last[:parts], last_ts[:parts], ended[:parts], extra[:extras])
+
+
+@compiled
+def _cut(  # pragma: no cover - compiled
+    order: Any, found: Any, ts: Any, classes: Any, lasts: Any, number: int, ttl: int, is_total: bool, cut: Cut
+) -> Any:
+    slots, rank, part_slots, first, last, last_ts, ended, extra = cut
+    known, part, extras, finished = len(lasts), -1, 0, False
+    for i in range(len(order)):
         row = order[i]
         slot, now = found[row], ts[row]
         is_next = i == 0 or slot != found[order[i - 1]]
@@ -128,8 +143,7 @@ def cut_traces(  # pragma: no cover - compiled
             last_ts[part] = now
         if classes[row] & TERMINAL:
             finished, ended[part] = True, True
-    parts = part + 1
-    return Cut(slots, rank, part_slots[:parts], first[:parts], last[:parts], last_ts[:parts], ended[:parts], extra[:extras])
+    return part + 1, extras
 
 
 @entrance
@@ -142,6 +156,13 @@ def read_verdict(  # pragma: no cover - compiled
     -------
     events of traces that were given up, and traces that failed and were exhausted now
     """
+    return _read(order, slots, classes, kinds, leaves, every, outcome, masked, early)
+
+
+@compiled
+def _read(  # pragma: no cover - compiled
+    order: Any, slots: Any, classes: Any, kinds: Any, leaves: LeafTables, every: int, outcome: Any, masked: Any, early: Any
+) -> Any:
     before, after, failing, held = outcome.before, outcome.after, outcome.failing, outcome.matched
     skipped, failed, exhausted, counted = 0, 0, 0, -1
     for i in range(len(order)):
@@ -166,21 +187,51 @@ def read_verdict(  # pragma: no cover - compiled
 
 @entrance
 def judge(cut: Cut, bank: Any, outcome: Any) -> Any:  # pragma: no cover - compiled
-    """What is told of each trace, with a last entry for none; a trace without new events has not ended and not moved."""
-    size = len(bank.status)
-    told = np.zeros(size + 1, np.uint8)
-    for slot in range(size):
-        has_failed = bank.failed[slot, 0] & _ONE != np.uint64(0)
-        if has_failed or bank.status[slot] == EXHAUSTED:
-            told[slot] = SPENT
-        if not bank.had_match[slot]:
-            told[slot] |= UNMATCHED | (HOPELESS if has_failed else 0)
+    """What is told of the traces of new events, by slot, with a last entry for no trace; nothing is told of the others."""
+    told = np.zeros(len(bank.status) + 1, np.uint8)
+    _judge(cut, bank, outcome, told)
+    return told
+
+
+@compiled
+def _judge(cut: Cut, bank: Any, outcome: Any, told: Any) -> None:  # pragma: no cover - compiled
     for part in range(len(cut.part_slots)):
         slot, first = cut.part_slots[part], cut.first[part]
         is_moved = outcome.before[first] == LIVE and bank.status[slot] == EXHAUSTED
         for word in range(bank.failed.shape[1]):
             is_moved = is_moved or outcome.failing[first, word] != bank.failed[slot, word]
-        told[slot] |= MOVED if is_moved else 0
-        if cut.ended[part] and not bank.had_match[slot]:
-            told[slot] |= HOPELESS
-    return told
+        if is_moved:
+            told[slot] |= MOVED
+        if not bank.had_match[slot]:
+            is_hopeless = cut.ended[part] or bank.failed[slot, 0] & _ONE != np.uint64(0)
+            told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
+
+
+@entrance
+def sift(  # pragma: no cover - compiled
+    classes: Any, masked: Any, early: Any, slots: Any, told: Any, ignored: int, may_rest: bool
+) -> Any:
+    """Take what is of no use from the classes of new rows; which rows are to be searched, and which only to be kept.
+
+    Parameters
+    ----------
+    ignored
+        Bits of a class that alone are no reason to look at a row; negative: every row is looked at.
+    may_rest
+        Whether rows of traces that have not matched yet need only be kept, where a leaf can take them.
+    """
+    searched, resting = np.empty(len(classes), np.int64), np.empty(len(classes), np.int64)
+    looked_at, kept = 0, 0
+    for row in range(len(classes)):
+        classes[row] &= ~masked[row]
+        found = told[slots[row]]
+        if found & HOPELESS or (ignored >= 0 and not classes[row] & ~ignored):
+            continue
+        if not may_rest or not found & UNMATCHED:
+            searched[looked_at] = row
+            looked_at += 1
+        elif classes[row] & ~(early[row] | NAMED | TERMINAL):
+            classes[row] &= ~early[row]
+            resting[kept] = row
+            kept += 1
+    return searched[:looked_at], resting[:kept]

@@ -77,6 +77,8 @@ class Complaints:
         keys_of
             Rows that name some of the traces.
         """
+        if seen.shape[1] == 1 and all(self._at_end.get(types) == [] for types in np.unique(seen).tolist()):
+            return []
         refused = []
         codes, first, _ = group_codes([pa.array(seen[:, word].view(np.int64)) for word in range(seen.shape[1])])
         for number, row in enumerate(first):

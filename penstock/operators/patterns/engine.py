@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columnar.codes import Bools, as_integers, group_codes, order_codes, owned, validity
+from penstock.columnar.known_texts import KnownTexts
 from penstock.errors import InvalidEventPattern, TooManyRuns
-from penstock.expressions.evaluate import Compiled
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.event_queries import EventQuery
-from penstock.expressions.nodes import conjoin
+from penstock.expressions.nodes import Expr, columns_of, conjoin
 from penstock.expressions.typing import FLOATS
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
@@ -85,6 +85,20 @@ class Outlook(NamedTuple):
     usable: Int64s
 
 
+class _Own:
+    """A condition on one event, which needs a few of its columns."""
+
+    def __init__(self, expr: Expr, schema: Schema) -> None:
+        read = {schema.index(name) for name in columns_of(expr)} or {0}
+        self._places, scope = sorted(read), schema.select([schema.names[place] for place in sorted(read)])
+        self._schema, self._test = scope.arrow, compile_expression(expr, scope)
+
+    def mask(self, rows: pa.RecordBatch, chosen: Int64s) -> Bools:
+        indices = pa.array(chosen)
+        columns = [rows.column(place).take(indices) for place in self._places]
+        return self._test.mask(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
 class PatternEngine:
     """An event query compiled for rows of a schema; knows no state, everything it needs is handed in.
 
@@ -107,6 +121,12 @@ class PatternEngine:
         self._classes: dict[str, int] = {}
         self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
+        names = sorted({*query.types, *query.terminal, *self._watched.types, *self._watched.relevant, *self._watched.terminal})
+        self._texts = KnownTexts(names)
+        # What is not among them takes the last entry: nothing.
+        self._class_by_text = np.array([*map(self._new_class, names), 0], np.int64)
+        self._is_wanted = self.is_relevant(self._class_by_text)
+        self._kind_by_text = np.array([self._kinds.get(name, -1) for name in [*names, ""]], np.int64)
         for name in (query.type_column, *query.key, *([query.position_column] if query.position_column else [])):
             self.schema.index(name)
         self.conditions = Conditions(query, self.schema)
@@ -115,6 +135,7 @@ class PatternEngine:
         self._programs, self._scratch = self.conditions.programs, new_scratch()
         self._local = self._compiled_local()
         self._derived = [compile_expression(expr, self.schema) for expr in self.conditions.derived]
+        self._extra_schema = pa.schema(self.extra_fields)
         self._check_translated()
 
     @cached_property
@@ -143,8 +164,8 @@ class PatternEngine:
     def _is_scanned(self, number: int) -> bool:
         return self.rules.strategy == ANY and not self._tables[number].is_repeated.any()
 
-    def _compiled_local(self) -> list[Compiled | None]:
-        return [compile_expression(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
+    def _compiled_local(self) -> list[_Own | None]:
+        return [_Own(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
 
     def _check_translated(self) -> None:
         grows = not all(map(self._is_scanned, range(len(self._tables))))
@@ -157,6 +178,20 @@ class PatternEngine:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
+    def relevant(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s, Int64s]:
+        """Rows the search must see, with the class and the number of the type of each."""
+        column = rows.column(self.query.type_column)
+        if not KnownTexts.covers(column.type):
+            classes, kinds = self.classify(rows)
+            chosen = np.flatnonzero(self.is_relevant(classes))
+            return chosen, classes[chosen], kinds[chosen]
+        # Most rows are of types nobody asked for: they are passed over before anything else is done.
+        chosen, numbers = self._texts.chosen(column, self._is_wanted)
+        classes = self._limited(self._class_by_text.take(numbers), rows, chosen)
+        kinds = self._kind_by_text.take(numbers)
+        still = self.is_relevant(classes)
+        return (chosen, classes, kinds) if still.all() else (chosen[still], classes[still], kinds[still])
+
     def classify(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s]:
         """The class of each row: a bit per leaf whose type and own conditions it meets, and flags; and the number of its type."""
         column = rows.column(self.query.type_column)
@@ -166,16 +201,16 @@ class PatternEngine:
         of_type = np.array([self._class_of_type(name) for name in names] + [0], np.int64)
         numbers = pc.fill_null(encoded.indices, len(names)) if encoded.indices.null_count else encoded.indices
         indices = numbers.to_numpy(zero_copy_only=False)
-        classes: Int64s = of_type.take(indices)
+        kinds = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64)
+        return self._limited(of_type.take(indices), rows, np.arange(rows.num_rows)), kinds.take(indices)
+
+    def _limited(self, classes: Int64s, rows: pa.RecordBatch, chosen: Int64s) -> Int64s:
+        """Classes of chosen rows without the leaves whose own conditions a row does not meet."""
         for bit, condition in enumerate(self._local):
             if condition is not None:
-                # Asked of the rows of its type only: most are of another.
-                asked = np.flatnonzero(classes & 1 << bit)
-                classes[asked[~condition.mask(rows.take(pa.array(asked)))]] &= ~(1 << bit)
-        if not self._kinds:
-            return classes, indices
-        kinds: Int64s = np.array([self._kinds.get(name, -1) for name in names] + [-1], np.int64).take(indices)
-        return classes, kinds
+                asked = np.flatnonzero(classes & 1 << bit != 0)
+                classes[asked[~condition.mask(rows, chosen[asked])]] &= ~(1 << bit)
+        return classes
 
     def _class_of_type(self, name: str) -> int:
         known = self._classes.get(name)
@@ -192,12 +227,19 @@ class PatternEngine:
 
     def is_relevant(self, classes: Int64s) -> Bools:
         """Rows the search must see. A row of another type breaks contiguity in its partition, so none is left out then."""
-        if self.query.strategy is Strategy.PARTITION:
+        if self.ignored < 0:
             return np.ones(len(classes), np.bool_)
-        relevant: Bools = (classes if self.query.trace_ttl is not None else classes & ~NAMED) != 0
+        relevant: Bools = classes & ~self.ignored != 0
         return relevant
 
-    @property
+    @cached_property
+    def ignored(self) -> int:
+        """Bits of a class that alone are no reason to look at a row; negative if every row is looked at."""
+        if self.query.strategy is Strategy.PARTITION:
+            return -1
+        return NAMED if self.query.trace_ttl is None else 0
+
+    @cached_property
     def may_rest(self) -> bool:
         """Whether events of a trace that has not matched need only be kept: no run grows, and no silence is waited for."""
         is_scanned = all(self._is_scanned(number) for number in range(len(self._tables)))
@@ -212,24 +254,44 @@ class PatternEngine:
 
     # -- search -----------------------------------------------------------------------------------------------------------
 
-    def search(self, stored: Batch, codes: Int64s, number: int, horizon: Horizon, outlook: Outlook | None = None) -> Outcome:
-        """Matches decided within the horizon among stored rows, which are in order within each code."""
+    def search(
+        self, stored: Batch, chosen: Int64s, classes: Int64s, codes: Int64s, number: int, horizon: Horizon, outlook: Outlook | None
+    ) -> Outcome:
+        """Matches decided within the horizon among chosen rows, which are in order within each code.
+
+        Parameters
+        ----------
+        stored, chosen
+            Rows, and those of them to look at. Matches name rows by their place among all.
+        classes, codes, outlook
+            Of each row chosen.
+        """
         order = sort_by_code(codes, number)
-        events, active = self._events(stored, codes, order, horizon, outlook)
-        values = self._values(stored.rows, order)
+        view = self._view(stored, chosen, classes)
+        events, active = self._events(view, codes, order, horizon, outlook)
+        values = self._values(view.rows, order)
         keep, due = np.zeros(len(order), np.int64), np.full(len(events.ends), FOREVER, np.int64)
         found = []
         for term in range(len(self._tables)):
             search = Search(events, values, self._tables[term], self.rules, self._programs, self._scratch)
-            matches, when = self._search_term(term, search, horizon, keep, stored, order)
+            matches, when, crowded = self._search_term(term, search, horizon, keep, order)
+            if crowded >= 0:
+                self._refuse(stored, chosen[order[events.bounds[crowded]]])
             due = np.minimum(due, when)
             found.append(matches)
         keep, due = self._kept(events, active, keep, due, horizon)
         rows_keep, rows_due = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         rows_keep[order], rows_due[order] = keep, due
         if outlook is not None:
-            rows_keep = self._still_useful(stored, rows_keep, outlook.usable)
-        return Outcome(self._united(found, stored), rows_keep, rows_due)
+            rows_keep = self._still_useful(classes, rows_keep, outlook.usable)
+        united = self._united(found, view)
+        return Outcome(replace(united, rows=chosen[united.rows]), rows_keep, rows_due)
+
+    def _view(self, stored: Batch, chosen: Int64s, classes: Int64s) -> Batch:
+        """What the search reads of rows, and no more."""
+        fields, indices = self._extra_schema, pa.array(chosen)
+        columns = [pa.array(classes), *(stored.column(name).take(indices) for name in fields.names[1:])]
+        return Batch(pa.RecordBatch.from_arrays(columns, schema=fields), stored.ts[chosen], stored.pos[chosen])
 
     def _events(
         self, stored: Batch, codes: Int64s, order: Int64s, horizon: Horizon, outlook: Outlook | None
@@ -268,8 +330,10 @@ class PatternEngine:
         return Values(ints, ints.view(np.float64), nulls)
 
     def _search_term(
-        self, term: int, search: Search, horizon: Horizon, keep: Int64s, stored: Batch, order: Int64s
-    ) -> tuple[MatchSet, Int64s]:
+        self, term: int, search: Search, horizon: Horizon, keep: Int64s, order: Int64s
+    ) -> tuple[MatchSet, Int64s, int]:
+        """Matches of a term, when each trace must be looked at again, and a trace with too many runs or -1."""
+        crowded = -1
         if self._is_scanned(term):
             found, due = scan(search, horizon, keep)
             matches, width = found.events.shape
@@ -277,13 +341,11 @@ class PatternEngine:
             rows, decided = order[found.events.reshape(-1)], found.decided
         else:
             runs, matches, due, crowded = follow(search, horizon, keep)
-            if crowded >= 0:
-                self._refuse(stored, order[search.events.bounds[crowded]])
             starts, decided = runs.starts[: matches + 1], runs.decided[:matches]
             places, rows = runs.place[: starts[-1]], order[runs.event[: starts[-1]]]
         atoms = search.tables.atoms[places]
         none = np.zeros(0, np.int64)
-        return MatchSet(np.full(matches, term), owned(decided), owned(starts), rows, atoms, none), due
+        return MatchSet(np.full(matches, term), owned(decided), owned(starts), rows, atoms, none), due, crowded
 
     def _refuse(self, stored: Batch, row: int) -> None:
         key = ", ".join(f"{name} = {stored.column(name)[int(row)].as_py()!r}" for name in self.query.key)
@@ -305,25 +367,31 @@ class PatternEngine:
         keep[np.repeat(events.ends < horizon.new, lengths)] = 0
         return keep, np.repeat(due, lengths)
 
-    def _still_useful(self, stored: Batch, keep: Int64s, usable: Int64s) -> Int64s:
+    def _still_useful(self, classes: Int64s, keep: Int64s, usable: Int64s) -> Int64s:
         """Bits to keep without those of branches that were given up; unless a complete match waits, or others lean on them."""
         is_waiting = any(tables.is_trailing for tables in self._tables)
         if self.rules.strategy != ANY or is_waiting or self.query.trace_ttl is not None or (usable == -1).all():
             return keep
         kept = keep & usable
-        kept[int64s(stored.column(CLASS)) & kept & ~NAMED == 0] = 0
+        kept[classes & kept & ~NAMED == 0] = 0
         return kept
 
     def _united(self, found: list[MatchSet], stored: Batch) -> MatchSet:
         """All matches, in an order that depends on their events alone."""
+        if len(found) == 1:
+            return self._ordered(found[0], stored)
         ends = np.cumsum([0, *(len(each.rows) for each in found)])
         starts = [np.zeros(1, np.int64), *(each.starts[1:] + shift for each, shift in zip(found, ends, strict=False))]
         rows, atoms = (np.concatenate([getattr(each, name) for each in found]) for name in ("rows", "atoms"))
         term, decided = (np.concatenate([getattr(each, name) for each in found]) for name in ("term", "decided"))
-        every = np.concatenate(starts)
-        ids = hash_matches(every, atoms + (term.repeat(np.diff(every)) << 8), stored.pos[rows])
-        united = MatchSet(term, decided, every, rows, atoms, ids)
-        return united.take(np.lexsort((ids, decided)))
+        return self._ordered(MatchSet(term, decided, np.concatenate(starts), rows, atoms, np.zeros(0, np.int64)), stored)
+
+    def _ordered(self, found: MatchSet, stored: Batch) -> MatchSet:
+        if not found.number:
+            return found
+        atoms = found.atoms + (found.term.repeat(np.diff(found.starts)) << 8)
+        ids = hash_matches(found.starts, atoms, stored.pos[found.rows])
+        return replace(found, ids=ids).take(np.lexsort((ids, found.decided)))
 
 
 def trace_codes(stored: Batch, key: tuple[str, ...]) -> tuple[Int64s, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +23,10 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.event_patterns import Strategy
 from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
-from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED
-from penstock.operators.patterns.engine import CLASS, MatchSet, PatternEngine
+from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
+from penstock.operators.patterns.engine import CLASS, MatchSet, PatternEngine, trace_codes
 from penstock.operators.patterns.output import MatchRows
-from penstock.operators.patterns.tables import NAMED, TERMINAL, WATCHED
+from penstock.operators.patterns.tables import NAMED, WATCHED
 from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
 from penstock.operators.waiting import Waiting
@@ -36,15 +35,22 @@ from penstock.operators.waiting import Waiting
 KIND, MASKED = pa.field("_kind", pa.int16()), pa.field("_masked", pa.int64())
 _NO_KEY = "an event without key belongs to no trace"
 _NO_TIME = "event times count from 0"
-_NO_SLOTS = np.zeros(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int64)
 
 
-class _Codes(NamedTuple):
-    """Numbers below `number` that tell traces apart, of kept and of new rows."""
+class _Step(NamedTuple):
+    """Rows of one search: those kept before, then those released; their classes, and numbers that tell traces apart.
 
-    old: Int64s
-    new: Int64s
+    `new` are the released rows to be searched, `resting` those only to be kept, `slots` those of all rows under constraints.
+    """
+
+    rows: Batch
+    classes: Int64s
+    codes: Int64s
     number: int
+    new: Int64s
+    resting: Int64s
+    slots: Int64s
 
 
 class PatternMatch:
@@ -122,7 +128,7 @@ class PatternMatch:
         self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
         #: Slot of the trace of each kept row under constraints; the rows' codes too, where each trace that lasts has its rows.
-        self._slots = self._kept_codes = _NO_SLOTS
+        self._slots = self._kept_codes = _NO_ROWS
         self._has_slots = self._watch is not None and not self._watch.forgets_by_silence
         self._has_slots = self._has_slots and query.strategy in (Strategy.ANY, Strategy.NEXT)
         self._frontier, self._is_written = NEVER, True
@@ -154,14 +160,13 @@ class PatternMatch:
         oldest = int(batch.ts.min())
         if oldest < self._frontier:
             raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
-        batch, refused = self._accepted(batch)
+        batch, refused = self._accepted(batch, oldest)
         if self._watch is not None and self._watch.is_empty:
             return refused
-        classes, kinds = self._engine.classify(batch.rows)
-        relevant = self._engine.is_relevant(classes)
-        self._totals["passed_over"] += int(np.count_nonzero(~relevant))
-        if not relevant.all():
-            batch, classes, kinds = batch.filter(relevant), classes[relevant], kinds[relevant]
+        relevant, classes, kinds = self._engine.relevant(batch.rows)
+        self._totals["passed_over"] += batch.num_rows - len(relevant)
+        if len(relevant) < batch.num_rows:
+            batch = batch.take(relevant)
         if batch.num_rows:
             columns = [*(batch.column(name) for name in self._columns), *self._engine.extra_columns(batch.rows, classes)]
             if self._watch is not None:
@@ -170,7 +175,9 @@ class PatternMatch:
             self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
         return refused
 
-    def _accepted(self, batch: Batch) -> tuple[Batch, tuple[Quarantined, ...]]:
+    def _accepted(self, batch: Batch, oldest: int) -> tuple[Batch, tuple[Quarantined, ...]]:
+        if oldest >= 0 and not any(batch.column(name).null_count for name in self.query.key):
+            return batch, ()
         keyed: Bools = np.ones(batch.num_rows, np.bool_)
         for name in self.query.key:
             if batch.column(name).null_count:
@@ -204,61 +211,67 @@ class PatternMatch:
             return []
         if self._watch is not None:
             return self._search_under_watch(self._watch, released, horizon)
-        codes, number = self._codes(released)
-        held = self._kept.num_rows
-        return self._search(released, _Codes(codes[:held], codes[held:], number), horizon)
+        rows, held = self._with_kept(released), self._kept.num_rows
+        codes, number = trace_codes(rows, self.query.key)
+        classes = int64s(rows.column(CLASS))
+        return self._search(_Step(rows, classes, codes, number, np.arange(held, rows.num_rows), _NO_ROWS, _NO_ROWS), horizon)
 
-    def _codes(self, released: Batch, *between: list[pa.Array]) -> tuple[Int64s, int]:
-        """A number for the key of each row kept, of what stands between, and of each row released."""
-        rows = self._kept.num_rows + released.num_rows
-        parts = [[self._kept.column(name), released.column(name)] for name in self.query.key]
-        for keys in between:
-            parts = [[old, key, new] for (old, new), key in zip(parts, keys, strict=True)]
-        codes, _, number = group_codes([pa.concat_arrays(part) for part in parts], rows)
-        return codes, number
+    def _with_kept(self, released: Batch) -> Batch:
+        """Kept rows and those released, in one batch."""
+        return Batch.concat([self._kept, released]) if self._kept.num_rows else released
 
-    def _search(self, released: Batch, codes: _Codes, horizon: Horizon, sight: Sight | None = None) -> list[Batch | Quarantined]:
-        """Look through the traces of released rows and those that are due."""
-        concerned = np.zeros(codes.number, np.bool_)
-        concerned[codes.new] = True
-        concerned[codes.old[self._due < horizon.new]] = True
-        active, outlook, slots = concerned[codes.old], None, _NO_SLOTS
-        idle = ~active
-        if sight is not None and self._watch is not None:
-            told = sight.told[self._slots]
+    def _search(self, step: _Step, horizon: Horizon, sight: Sight | None = None) -> list[Batch | Quarantined]:
+        """Look through the traces of new rows and those that are due."""
+        old = step.codes[: self._kept.num_rows]
+        concerned = np.zeros(step.number, np.bool_)
+        concerned[step.codes[step.new]] = True
+        concerned[old[self._due < horizon.new]] = True
+        active = concerned[old]
+        idle, chosen, outlook = ~active, step.new, None
+        if sight is not None:
+            told = sight.told[step.slots[: len(old)]]
             stays = told & HOPELESS == 0
             active |= told & MOVED != 0
             active, idle = active & stays, ~active & stays
-            slots = np.concatenate([self._slots[active], sight.slots])
-            outlook = self._watch.outlook(sight, slots)
-        stored = Batch.concat([self._kept.filter(active), released]) if active.any() else released
-        if not stored.num_rows:
-            self._retain(idle)
+        if active.any():
+            chosen = np.concatenate([np.flatnonzero(active), step.new])
+        if not len(chosen):
+            self._keep(step, idle, chosen, chosen, chosen)
             self._forget_old(horizon.new)
             return []
-        traces = np.concatenate([codes.old[active], codes.new])
-        outcome = self._engine.search(stored, traces, codes.number, horizon, outlook)
-        self._keep(idle, stored, outcome.keep, outcome.due, slots)
+        if sight is not None and self._watch is not None:
+            outlook = self._watch.outlook(sight, step.slots[chosen])
+        codes, classes = step.codes[chosen], step.classes[chosen]
+        outcome = self._engine.search(step.rows, chosen, classes, codes, step.number, horizon, outlook)
+        rows = np.flatnonzero(outcome.keep)
+        self._keep(step, idle, chosen[rows], classes[rows] & (outcome.keep[rows] | NAMED), outcome.due[rows])
         self._forget_old(horizon.new)
-        return self._results(outcome.matches, stored)
+        return self._results(outcome.matches, step.rows)
 
     # -- constraints ------------------------------------------------------------------------------------------------------
 
     def _search_under_watch(self, watch: TraceWatch, released: Batch, horizon: Horizon) -> list[Batch | Quarantined]:
         """The same for what constraints leave over."""
-        classes, kinds = int64s(released.column(CLASS)) & ~WATCHED, shared(int64s(released.column(KIND.name)))
+        new, kinds = int64s(released.column(CLASS)) & ~WATCHED, shared(int64s(released.column(KIND.name)))
         # A row of no trace has no slot: keys are compared from then on.
         self._has_slots = self._has_slots and (not len(kinds) or bool(kinds.min() >= 0))
         keys = None if self._has_slots else self._known_keys(watch, released)
-        sight = watch.observe(released, classes, kinds, horizon.new, keys)
+        sight = watch.observe(released, new, kinds, horizon.new, keys)
         self._is_written = False
-        old, new = (self._slots, sight.slots) if keys is None else (self._kept_codes, keys.codes)
-        codes = _Codes(old, new, watch.table.size if keys is None else len(keys.slots))
+        columns = released.rows.columns[:-1]  # the last one is the type
         if watch.is_shadow:
-            released = _with_values(released, self._stored_schema, {CLASS: classes, MASKED.name: sight.masked})
-            found = self._search(released, codes, horizon, sight)
-        else:
-            found = self._search_needed(released, classes & ~sight.masked, codes, horizon, sight)
+            columns[-1] = pa.array(sight.masked)
+        stored = released.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema))
+        rows, held = self._with_kept(stored), self._kept.num_rows
+        slots = np.concatenate([self._slots, sight.slots])
+        codes = slots if keys is None else np.concatenate([self._kept_codes, keys.codes])
+        searched, resting = np.arange(len(new)), _NO_ROWS
+        if not watch.is_shadow:
+            ignored, may_rest = self._engine.ignored, self._engine.may_rest
+            searched, resting = sift(new, sight.masked, sight.early, sight.slots, sight.told, ignored, may_rest)
+        classes = np.concatenate([int64s(self._kept.column(CLASS)), new])
+        number = watch.table.size if keys is None else len(keys.slots)
+        found = self._search(_Step(rows, classes, codes, number, searched + held, resting + held, slots), horizon, sight)
         moved = watch.table.compacted()
         if moved is not None:
             self._slots = moved[self._slots]
@@ -267,50 +280,29 @@ class PatternMatch:
     def _known_keys(self, watch: TraceWatch, released: Batch) -> KnownKeys:
         """Numbers for the keys of released rows; kept rows get theirs, and the slots of their traces."""
         held, (traces, of_traces) = self._kept.num_rows, watch.table.living()
-        codes, number = self._codes(released, of_traces)
+        parts = zip(self.query.key, of_traces, strict=True)
+        columns = [pa.concat_arrays([self._kept.column(name), key, released.column(name)]) for name, key in parts]
+        codes, _, number = group_codes(columns)
         slots = np.full(number, -1, np.int64)
         slots[codes[held : held + len(traces)]] = traces
         self._kept_codes = codes[:held]
         self._slots = slots[self._kept_codes]
         return KnownKeys(codes[held + len(traces) :], slots)
 
-    def _search_needed(
-        self, released: Batch, classes: Int64s, codes: _Codes, horizon: Horizon, sight: Sight
-    ) -> list[Batch | Quarantined]:
-        """Search rows that are of use; those of traces that cannot have matched yet are only kept where a leaf can take them."""
-        told = sight.told[sight.slots]
-        needed = self._engine.is_relevant(classes) & (told & HOPELESS == 0)
-        resting = _NO_SLOTS
-        if self._engine.may_rest:
-            is_unmatched = told & UNMATCHED != 0
-            useful = classes & ~(sight.early | NAMED | TERMINAL)
-            resting = np.flatnonzero(needed & is_unmatched & (useful != 0))
-            needed &= ~is_unmatched
-        chosen = np.flatnonzero(needed)
-        searched = _with_values(released.take(chosen), self._stored_schema, {CLASS: classes[chosen]})
-        codes = codes._replace(new=codes.new[chosen])
-        found = self._search(searched, codes, horizon, replace(sight, slots=sight.slots[chosen]))
-        if len(resting):
-            values = {CLASS: (classes & ~sight.early)[resting]}
-            rows = _with_values(released.take(resting), self._stored_schema, values)
-            self._kept = Batch.concat([self._kept, rows]) if self._kept.num_rows else rows
-            self._due = np.concatenate([self._due, np.full(len(resting), FOREVER, np.int64)])
-            self._slots = np.concatenate([self._slots, sight.slots[resting]])
-        return found
-
     # -- what is kept -----------------------------------------------------------------------------------------------------
 
-    def _keep(self, idle: Bools, stored: Batch, keep: Int64s, due: Int64s, slots: Int64s) -> None:
-        """Remember the events of traces that were not looked at, and of the others what was asked for."""
-        rows = np.flatnonzero(keep)
-        classes = int64s(stored.column(CLASS))[rows] & (keep[rows] | NAMED)
-        column = stored.rows.schema.get_field_index(CLASS)
-        taken = stored.take(rows)
-        kept = taken.with_rows(taken.rows.set_column(column, self._stored_schema.field(column), pa.array(classes)))
-        self._due = np.concatenate([self._due[idle], due[rows]])
-        if self._watch is not None:
-            self._slots = np.concatenate([self._slots[idle], slots[rows]])
-        self._kept = Batch.concat([self._kept.filter(idle), kept]) if idle.any() else kept
+    def _keep(self, step: _Step, idle: Bools, rows: Int64s, classes: Int64s, due: Int64s) -> None:
+        """Remember the events of traces that were not looked at, of the others some rows for some bits, and those that rest."""
+        if not len(rows) and not len(step.resting) and len(idle) == np.count_nonzero(idle):
+            return
+        kept = np.concatenate([np.flatnonzero(idle), rows, step.resting])
+        others = [step.classes[: len(idle)][idle], classes, step.classes[step.resting]]
+        self._due = np.concatenate([self._due[idle], due, np.full(len(step.resting), FOREVER, np.int64)])
+        self._slots = step.slots[kept] if self._watch is not None else _NO_ROWS
+        taken = step.rows.take(kept)
+        columns = taken.rows.columns
+        columns[len(self._columns)] = pa.array(np.concatenate(others))
+        self._kept = taken.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema))
         self._is_written = False
 
     def _retain(self, chosen: Bools) -> None:
@@ -388,9 +380,3 @@ class PatternMatch:
             **self._totals,
             **({} if self._watch is None else self._watch.totals),
         }
-
-
-def _with_values(batch: Batch, schema: pa.Schema, values: Mapping[str, Int64s]) -> Batch:
-    """The columns of a schema, some of them with other numbers."""
-    columns = [pa.array(values[name]) if name in values else batch.column(name) for name in schema.names]
-    return batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.aggregate import aggregate_for
-from penstock.columnar.codes import Bools
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import At, Reference, references_of
@@ -46,6 +45,10 @@ class MatchRows:
         self._time_type = time_type
         self._shown = schema.select(output.columns or schema.names)
         self._structs_of = [schema.select(output.columns_of(leaf.variable) or schema.names) for leaf in query.atoms]
+        self._struct_schemas = [pa.schema([pa.field(item.name, item.type) for item in shown]) for shown in self._structs_of]
+        #: Each match has one event for each atom, and the same is shown of all.
+        self._is_plain = len(query.terms) == 1 and not any(leaf.is_repeated for leaf in query.atoms)
+        self._is_plain &= all(schema == self._struct_schemas[0] for schema in self._struct_schemas)
         self._scope = measure_scope(query, self.output, schema, time_type)
         self._measures = [(name, compile_expression(expr, self._scope)) for name, expr in self.output.measures]
         self.output_schema = output_schema(query, self.output, schema, time_type).arrow
@@ -71,13 +74,13 @@ class MatchRows:
     def rows(self, matches: MatchSet, stored: Batch) -> Batch:
         """The output of some matches; its time is when they were decided, its position their number."""
         columns = self._match_columns(matches, stored)
-        scope = pa.RecordBatch.from_arrays([columns[name] for name in self._scope.names], schema=self._scope.arrow)
-        for name, compiled in self._measures:
-            columns[name] = compiled(scope)
+        if self._measures:
+            scope = pa.RecordBatch.from_arrays([columns[name] for name in self._scope.names], schema=self._scope.arrow)
+            columns |= {name: compiled(scope) for name, compiled in self._measures}
         if self.output.rows is RowsPerMatch.ALL:
             return self._event_rows(matches, stored, columns)
         if not self._measures:
-            columns |= {leaf.variable: self._structs(atom, matches, stored) for atom, leaf in enumerate(self.query.atoms)}
+            columns |= self._all_structs(matches, stored)
         rows = pa.RecordBatch.from_arrays([columns[name] for name in self.output_schema.names], schema=self.output_schema)
         return Batch(rows, matches.decided, matches.ids)
 
@@ -99,12 +102,16 @@ class MatchRows:
         whole = matches.starts[:-1]
         start = np.minimum.reduceat(times, whole) if len(whole) else times
         end = np.maximum.reduceat(times, whole) if len(whole) else times
-        columns |= {MATCH_START: pa.array(start).cast(self._time_type), MATCH_END: pa.array(end).cast(self._time_type)}
+        columns |= {MATCH_START: self._time(start), MATCH_END: self._time(end)}
         columns |= {MATCH_ID: pa.array(matches.ids), BRANCH: pa.array(matches.term)}
         for name in self._scope.names:
             if (ref := measured(name, self.query)) is not None:
                 columns[name] = self._referred(ref, matches, stored)
         return columns
+
+    def _time(self, values: Int64s) -> pa.Array:
+        times = pa.array(values)
+        return times if times.type == self._time_type else times.cast(self._time_type)
 
     def _atom(self, ref: Reference) -> int:
         return next(number for number, leaf in enumerate(self.query.atoms) if leaf.variable == ref.variable)
@@ -130,24 +137,33 @@ class MatchRows:
         chosen[owners] = rows  # of several the last assignment stays
         return stored.column(ref.attribute).take(pa.array(chosen, mask=chosen < 0))
 
+    def _all_structs(self, matches: MatchSet, stored: Batch) -> dict[str, pa.Array]:
+        """What is shown of the events of each variable."""
+        names = [leaf.variable for leaf in self.query.atoms]
+        if not self._is_plain:
+            return {name: self._structs(atom, matches, stored) for atom, name in enumerate(names)}
+        # All columns of all events in one call: a call costs more than the few rows of most answers.
+        order = np.argsort(matches.atoms, kind="stable")
+        whole = self._taken(self._struct_schemas[0], matches.rows[order], stored).to_struct_array()
+        return {name: whole.slice(atom * matches.number, matches.number) for atom, name in enumerate(names)}
+
     def _structs(self, atom: int, matches: MatchSet, stored: Batch) -> pa.Array:
         rows, owners = self._events_of(atom, matches)
         lengths = np.bincount(owners, minlength=matches.number)
+        schema = self._struct_schemas[atom]
         if self.query.atoms[atom].is_repeated:
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), self._struct(atom, rows, stored))
+            lists = pa.ListArray.from_arrays(pa.array(offsets), self._taken(schema, rows, stored).to_struct_array())
             return lists.cast(self.output_schema.field(self.query.atoms[atom].variable).type)
         chosen = np.zeros(matches.number, np.int64)
         chosen[owners] = rows
-        return self._struct(atom, chosen, stored, lengths == 0)
+        columns = self._taken(schema, chosen, stored).columns
+        return pa.StructArray.from_arrays(columns, fields=list(schema), mask=pa.array(lengths == 0))
 
-    def _struct(self, atom: int, rows: Int64s, stored: Batch, missing: Bools | None = None) -> pa.Array:
-        fields = [pa.field(item.name, item.type) for item in self._structs_of[atom]]
-        # All columns in one call: a call costs more than the few rows of most answers.
-        whole = pa.RecordBatch.from_arrays([stored.column(item.name) for item in fields], schema=pa.schema(fields))
-        columns = whole.take(pa.array(rows)).columns
-        is_missing = pa.array(missing) if missing is not None and missing.any() else None
-        return pa.StructArray.from_arrays(columns, fields=fields, mask=is_missing)
+    def _taken(self, schema: pa.Schema, rows: Int64s, stored: Batch) -> pa.RecordBatch:
+        """Some columns of some rows."""
+        whole = pa.RecordBatch.from_arrays([stored.column(name) for name in schema.names], schema=schema)
+        return whole.take(pa.array(rows))
 
     def _event_rows(self, matches: MatchSet, stored: Batch, columns: dict[str, pa.Array]) -> Batch:
         lengths = np.diff(matches.starts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools, owned, shared
+from penstock.columnar.codes import Bools, shared
 from penstock.model.batch import Int64s
 from penstock.operators.patterns._traces import find_slots, index_slots, move_keys
 
@@ -42,16 +42,16 @@ class TraceIndex:
         if size + rows > len(self._values):
             self._values = np.concatenate([self._values[:size], np.zeros(size + 2 * rows, np.int64)])
         if 2 * (size + rows) > len(self._places):
-            self._places = np.full(1 << max(_LEAST, 4 * (size + rows)).bit_length(), -1, np.int64)
-            index_slots(self._places, self._values, owned(is_over))
+            # Narrow numbers: the table is met at random, and the less of it the better.
+            self._places = np.full(1 << max(_LEAST, 2 * (size + rows)).bit_length(), -1, np.int32)
+            index_slots(self._places, self._values, is_over)
 
     def find(self, keys: Int64s, is_over: Bools) -> tuple[Int64s, Int64s]:
         """The slot of each key, the next ones for keys without trace that lasts, and the rows with which those start."""
         size = len(is_over)
-        # Half of the rows may start a trace after another of the same key.
-        self._make_room(size, 2 * len(keys), is_over)
-        first = np.empty(len(keys), np.int64)
-        slots, fresh = find_slots(shared(keys), self._places, self._values, owned(is_over), first)
+        self._make_room(size, len(keys), is_over)
+        slots, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        fresh = find_slots(shared(keys), self._places, self._values, is_over, slots, first)
         return slots, first[:fresh]
 
     def move(self, keys: Int64s, first_slot: int) -> None:

@@ -18,7 +18,7 @@ from penstock.operators.patterns.trace_index import TraceIndex, indexable
 
 #: Columns of the stored form beside the key.
 _PACKED, _LAST = "_packed", "_last"
-#: Traces that are over stay in the table until there are more of them than others, and at least as many as this.
+#: Traces that are over stay in the table until they are half as many as the others, and more than this.
 _FEW = 1_024
 
 
@@ -124,7 +124,7 @@ class TraceTable:
 
     def compacted(self) -> Int64s | None:
         """Forget traces that are over, if they are many; returns the new slot of each old one, or -1."""
-        if self._over <= max(len(self), _FEW):
+        if self._over <= max(len(self) // 2, _FEW):
             return None
         slots, keys = self.living()
         moved = np.full(self.size + 1, -1, np.int64)

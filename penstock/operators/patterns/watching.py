@@ -23,7 +23,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.event_patterns import EventOrder
 from penstock.operators.patterns._events import sort_by_code
-from penstock.operators.patterns._traces import MOVED, SPENT, Cut, cut_traces, judge
+from penstock.operators.patterns._traces import MOVED, Cut, cut_traces, judge
 from penstock.operators.patterns.complaints import Complaints
 from penstock.operators.patterns.engine import Outlook
 from penstock.operators.patterns.leaf_masks import LeafMasks
@@ -31,6 +31,7 @@ from penstock.operators.patterns.tables import Watched
 from penstock.operators.patterns.trace_table import TraceTable
 
 _FAILED, _EXHAUSTED = STATUSES.index(TraceStatus.FAILED), STATUSES.index(TraceStatus.EXHAUSTED)
+_ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Sight:
     slots
         Slot of the trace of each new row; -1 for none.
     told
-        For each slot whether the trace is `HOPELESS`, `UNMATCHED`, `SPENT`, `MOVED`, with a last entry for no trace.
+        For each slot whether the trace is `HOPELESS`, `UNMATCHED`, `MOVED`, with a last entry for no trace; of traces without
+        new rows nothing is told.
     settled
         Since when absences at the end of a match are settled, by slot, where that can be told before the window closes.
     refused
@@ -217,10 +219,14 @@ class TraceWatch:
     def outlook(self, sight: Sight, slots: Int64s) -> Outlook:
         """What the engine is to know of the traces of rows, by their slots."""
         settled = np.full(len(slots), FOREVER, np.int64) if sight.settled is None else sight.settled[slots]
-        usable = np.full(len(slots), -1, np.int64)
-        if self._masks.spares_branches and not self.is_shadow and self.table.size:
-            usable = np.where(slots < 0, -1, self._masks.usable(self._bank.columns.failed[slots]))
-        return Outlook(sight.told[slots] & SPENT != 0, settled, usable)
+        usable, is_spent = np.full(len(slots), -1, np.int64), np.zeros(len(slots), np.bool_)
+        if not self.is_shadow and self.table.size:
+            columns, is_traced = self._bank.columns, slots >= 0
+            failed = columns.failed[slots]
+            is_spent = is_traced & ((failed[:, 0] & _ONE != 0) | (columns.status[slots] == _EXHAUSTED))
+            if self._masks.spares_branches:
+                usable = np.where(is_traced, self._masks.usable(failed), -1)
+        return Outlook(is_spent, settled, usable)
 
     def _finish(self, events: _Events, frontier: int) -> list[Quarantined]:
         """Complain of what is missing in traces that are over, and forget them."""
