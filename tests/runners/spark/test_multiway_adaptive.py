@@ -96,9 +96,7 @@ def counted(run: Run) -> dict[str, int]:
     return next(counters for name, counters in last(run).operators.items() if name.startswith("MJoin"))
 
 
-def test_a_star_is_exact_while_orders_change_and_goes_on_from_its_checkpoint(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_star_is_exact_while_orders_change_and_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     tables, text, checkpoint = rows_of(), application(tmp_path), tmp_path / "checkpoint"
     write(tmp_path, tables, range(FILES // 2))
     first = played(text, spark, checkpoint, ends=False)
