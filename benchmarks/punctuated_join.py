@@ -106,7 +106,11 @@ def states_of_spark(spark: SparkSession, version: str) -> Timing:
 _PAIR = pa.schema({"key": pa.int64(), "value": pa.int64()})
 
 
-def _seconds(useless: int, batches: int = 30, rows: int = 20_000) -> float:
+#: Rows per side and batch of the join in process: as many as a shard gets in the run on Spark.
+_SHARE = BIDS // 2
+
+
+def _seconds(useless: int, batches: int = 6, rows: int = _SHARE) -> float:
     """CPU time of a window join in process; `useless` punctuations per batch and side speak of values nobody has."""
     output = pa.schema({"l.key": pa.int64(), "l.value": pa.int64(), "r.key": pa.int64(), "r.value": pa.int64()})
     schemas = [pa.schema({f"{side}.{item.name}": item.type for item in _PAIR}) for side in ("l", "r")]
@@ -140,8 +144,8 @@ def _rows(schema: pa.Schema, rng: np.random.Generator, rows: int) -> pa.RecordBa
 
 def overhead_of_useless(repetitions: int = 9) -> float:
     """Thirty tuples a punctuation, all of them useless, over no punctuations; the runs alternate."""
-    _seconds(0, 3)
-    found = [(_seconds(0), _seconds(20_000 // 30)) for _ in range(repetitions)]
+    _seconds(_SHARE // 30, 3)
+    found = [(_seconds(0), _seconds(_SHARE // 30)) for _ in range(repetitions)]
     return min(with_marks for _, with_marks in found) / min(without for without, _ in found) - 1
 
 
