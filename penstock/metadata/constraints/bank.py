@@ -6,7 +6,7 @@ The plain form is `penstock.metadata.constraints.tracking`; both agree event by 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,18 +79,19 @@ class TraceBank:
         self.tables: ConditionTables = condition_tables(conditions)
         codes = [conditions.theory.code[name] for name in conditions.graph.types]
         self.narrow = _narrow_loops.narrow_tables(self.tables, conditions.triggers, np.array(codes, np.int64))
-        start = Tracker(conditions, exhaustion).start()
+        first = Tracker(conditions, exhaustion).start()
         types, leaves = len(conditions.theory.names), len(conditions.graph.before)
-        self._first = TraceColumns(
-            to_words([start.seen], types),
-            to_words([start.matched], leaves),
-            to_words([start.failed], len(conditions.graph.partitions)),
-            to_words([start.alive], len(conditions.terms)),
-            to_words([start.dead], types),
-            np.array([STATUSES.index(start.status)], np.uint8),
-            np.array([start.has_matched], np.bool_),
+        #: The state of a trace without events.
+        self.start = TraceColumns(
+            to_words([first.seen], types),
+            to_words([first.matched], leaves),
+            to_words([first.failed], len(conditions.graph.partitions)),
+            to_words([first.alive], len(conditions.terms)),
+            to_words([first.dead], types),
+            np.array([STATUSES.index(first.status)], np.uint8),
+            np.array([first.has_matched], np.bool_),
         )
-        self.hold(TraceColumns._make(column[:0] for column in self._first))
+        self.hold(TraceColumns._make(column[:0] for column in self.start))
 
     def hold(self, columns: TraceColumns) -> None:
         """Go on with these traces instead."""
@@ -101,22 +102,31 @@ class TraceBank:
 
     def add(self, count: int) -> Int64s:
         """Begin traces; returns their slots."""
-        first, stop = len(self), len(self) + count
-        if stop > len(self._room.status):
-            # Twice the room, so that a trace is copied a few times at most and not with every batch.
-            spare = 2 * stop - first
-            old: Iterable[Any] = self.columns
-            self._room = TraceColumns._make(np.concatenate((each, np.zeros((spare, *each.shape[1:]), each.dtype))) for each in old)
-        pairs: Iterable[tuple[Any, Any]] = zip(self._room, self._first, strict=True)
+        first = len(self)
+        pairs: Iterable[tuple[Any, Any]] = zip(self.room(count), self.start, strict=True)
         for column, start in pairs:
-            column[first:stop] = start[0]
-        every: Iterable[Any] = self._room
+            column[first : first + count] = start[0]
+        self.extend(count)
+        return np.arange(first, first + count, dtype=np.int64)
+
+    def room(self, count: int) -> TraceColumns:
+        """The columns with room for further traces."""
+        first, needed = len(self), len(self) + count
+        if needed > len(self._room.status):
+            # Twice the room, so that a trace is copied a few times at most and not with every batch.
+            spare, old = 2 * needed - first, cast(Iterable[Any], self.columns)
+            self._room = TraceColumns._make(np.concatenate((each, np.zeros((spare, *each.shape[1:]), each.dtype))) for each in old)
+            self.extend(0)
+        return self._room
+
+    def extend(self, count: int) -> None:
+        """Count what was written into the room behind the last trace."""
+        stop, every = len(self) + count, cast(Iterable[Any], self._room)
         self.columns = TraceColumns._make(each[:stop] for each in every)
-        return np.arange(first, stop, dtype=np.int64)
 
     def begin_again(self, slots: Int64s) -> None:
         """Forget what was known of these traces: their keys are used anew."""
-        pairs: Iterable[tuple[Any, Any]] = zip(self.columns, self._first, strict=True)
+        pairs: Iterable[tuple[Any, Any]] = zip(self.columns, self.start, strict=True)
         for column, first in pairs:
             column[slots] = first[0]
 

@@ -45,7 +45,7 @@ class LeafTables(NamedTuple):
 
 
 @compiled
-def _place_of(places: Any, values: Any, key: Any) -> Any:  # pragma: no cover - compiled
+def place_of(places: Any, values: Any, key: Any) -> Any:  # pragma: no cover - compiled
     """Where the index has a key, or has room for it."""
     mask = len(places) - 1
     place = np.int64((np.uint64(key) * _MIX) >> np.uint64(32)) & mask
@@ -59,7 +59,7 @@ def index_slots(places: Any, values: Any, is_over: Any) -> None:  # pragma: no c
     """Enter the slots of traces that are not over."""
     for slot in range(len(is_over)):
         if not is_over[slot]:
-            places[_place_of(places, values, values[slot])] = slot
+            places[place_of(places, values, values[slot])] = slot
 
 
 @entrance
@@ -73,7 +73,7 @@ def _find(keys: Any, places: Any, values: Any, is_over: Any, slots: Any, first: 
     known = len(is_over)
     number = known
     for row in range(len(keys)):
-        place = _place_of(places, values, keys[row])
+        place = place_of(places, values, keys[row])
         slot = places[place]
         if slot < 0 or (slot < known and is_over[slot]):
             slot = number
@@ -87,7 +87,7 @@ def _find(keys: Any, places: Any, values: Any, is_over: Any, slots: Any, first: 
 def move_keys(keys: Any, places: Any, values: Any, first_slot: int) -> None:  # pragma: no cover - compiled
     """Give keys that have a trace another one."""
     for number in range(len(keys)):
-        places[_place_of(places, values, keys[number])] = first_slot + number
+        places[place_of(places, values, keys[number])] = first_slot + number
         values[first_slot + number] = keys[number]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.columnar.codes import Bools
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.evaluate import evaluate
 from penstock.expressions.event_queries import EventQuery
@@ -14,6 +15,7 @@ from penstock.expressions.event_references import At, Reference, reference, refe
 from penstock.expressions.match_schema import reference_schema
 from penstock.expressions.nodes import COMPARISONS, Call, Column, Expr, Literal, columns_of, transform
 from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, NULL, Typed, typed
+from penstock.model.batch import Int64s
 from penstock.model.schema import TIMESTAMP, Schema
 from penstock.operators.patterns import opcodes as op
 from penstock.operators.patterns._machine import Programs
@@ -40,6 +42,20 @@ class Slot:
     column: int
     is_float: bool
     is_before: bool
+
+
+class OwnCondition:
+    """A condition on one event, which needs a few of its columns."""
+
+    def __init__(self, expr: Expr, schema: Schema) -> None:
+        read = {schema.index(name) for name in columns_of(expr)} or {0}
+        self._places, scope = sorted(read), schema.select([schema.names[place] for place in sorted(read)])
+        self._schema, self._test = scope.arrow, compile_expression(expr, scope)
+
+    def mask(self, rows: pa.RecordBatch, chosen: Int64s) -> Bools:
+        indices = pa.array(chosen)
+        columns = [rows.column(place).take(indices) for place in self._places]
+        return self._test.mask(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
 @dataclass(frozen=True, slots=True)

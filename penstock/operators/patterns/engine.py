@@ -15,7 +15,7 @@ from penstock.columnar.known_texts import KnownTexts
 from penstock.errors import InvalidEventPattern, TooManyRuns
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.event_queries import EventQuery
-from penstock.expressions.nodes import Expr, columns_of, conjoin
+from penstock.expressions.nodes import conjoin
 from penstock.expressions.typing import FLOATS
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
@@ -34,7 +34,7 @@ from penstock.operators.patterns._events import (
 from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
-from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.conditions import Conditions, OwnCondition
 from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Watched, rules_of, tables_of
 
 #: Columns stored beside a row's own: its class, its number in the whole stream, and what conditions read.
@@ -85,20 +85,6 @@ class Outlook(NamedTuple):
     usable: Int64s
 
 
-class _Own:
-    """A condition on one event, which needs a few of its columns."""
-
-    def __init__(self, expr: Expr, schema: Schema) -> None:
-        read = {schema.index(name) for name in columns_of(expr)} or {0}
-        self._places, scope = sorted(read), schema.select([schema.names[place] for place in sorted(read)])
-        self._schema, self._test = scope.arrow, compile_expression(expr, scope)
-
-    def mask(self, rows: pa.RecordBatch, chosen: Int64s) -> Bools:
-        indices = pa.array(chosen)
-        columns = [rows.column(place).take(indices) for place in self._places]
-        return self._test.mask(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-
 class PatternEngine:
     """An event query compiled for rows of a schema; knows no state, everything it needs is handed in.
 
@@ -122,6 +108,8 @@ class PatternEngine:
         self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
         names = sorted({*query.types, *query.terminal, *self._watched.types, *self._watched.relevant, *self._watched.terminal})
+        # The fewer are known, the faster the others are passed over.
+        names = [name for name in names if self.ignored < 0 or self._new_class(name) & ~self.ignored]
         self._texts = KnownTexts(names)
         # What is not among them takes the last entry: nothing.
         self._class_by_text = np.array([*map(self._new_class, names), 0], np.int64)
@@ -164,8 +152,8 @@ class PatternEngine:
     def _is_scanned(self, number: int) -> bool:
         return self.rules.strategy == ANY and not self._tables[number].is_repeated.any()
 
-    def _compiled_local(self) -> list[_Own | None]:
-        return [_Own(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
+    def _compiled_local(self) -> list[OwnCondition | None]:
+        return [OwnCondition(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
 
     def _check_translated(self) -> None:
         grows = not all(map(self._is_scanned, range(len(self._tables))))

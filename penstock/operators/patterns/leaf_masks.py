@@ -110,6 +110,11 @@ class LeafMasks:
         return found
 
     @property
+    def narrow(self) -> tuple[LeafTables, int] | None:
+        """Leaves of each type, and the bits of all, where sets fit one word."""
+        return None if self._leaf_tables is None else (self._leaf_tables, self._every)
+
+    @property
     def spares_branches(self) -> bool:
         """Whether events of a trace may lose some of their use, and not all."""
         return self._has_branches

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.codes import Bools, shared
@@ -36,22 +37,24 @@ class TraceIndex:
 
     def __init__(self, keys: Int64s) -> None:
         self._values = np.array(keys, np.int64)
-        self._places = np.zeros(0, np.int64)
+        self._places = np.zeros(0, np.int32)
 
-    def _make_room(self, size: int, rows: int, is_over: Bools) -> None:
+    def room(self, rows: int, is_over: Bools) -> tuple[npt.NDArray[np.int32], Int64s]:
+        """Places by key, and keys by slot, with room for as many new traces as there are rows."""
+        size = len(is_over)
         if size + rows > len(self._values):
             self._values = np.concatenate([self._values[:size], np.zeros(size + 2 * rows, np.int64)])
         if 2 * (size + rows) > len(self._places):
             # Narrow numbers: the table is met at random, and the less of it the better.
             self._places = np.full(1 << max(_LEAST, 2 * (size + rows)).bit_length(), -1, np.int32)
             index_slots(self._places, self._values, is_over)
+        return self._places, self._values
 
     def find(self, keys: Int64s, is_over: Bools) -> tuple[Int64s, Int64s]:
         """The slot of each key, the next ones for keys without trace that lasts, and the rows with which those start."""
-        size = len(is_over)
-        self._make_room(size, len(keys), is_over)
+        places, values = self.room(len(keys), is_over)
         slots, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        fresh = find_slots(shared(keys), self._places, self._values, is_over, slots, first)
+        fresh = find_slots(shared(keys), places, values, is_over, slots, first)
         return slots, first[:fresh]
 
     def move(self, keys: Int64s, first_slot: int) -> None:

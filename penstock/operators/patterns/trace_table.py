@@ -10,10 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.codes import Bools, group_codes
+from penstock.errors import Defect
 from penstock.metadata.constraints.bank import TraceBank, TraceColumns
 from penstock.metadata.constraints.tables import Words
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
+from penstock.operators.patterns._watch import Traces
 from penstock.operators.patterns.trace_index import TraceIndex, indexable
 
 #: Columns of the stored form beside the key.
@@ -105,17 +107,45 @@ class TraceTable:
         chosen = np.concatenate([first, extra]) if len(extra) else first
         if not len(chosen):
             return
-        size, indices = self.size, pa.array(chosen)
+        size = self.size
+        self._make_room(len(chosen))
         self.bank.add(len(chosen))
-        if self.size > len(self._last):
-            spare = 2 * self.size - size
-            self._last = np.concatenate([self._last[:size], np.zeros(spare, np.int64)])
-            self._is_over = np.concatenate([self._is_over[:size], np.zeros(spare, np.bool_)])
         self._is_over[size : self.size] = False
-        for pieces, item in zip(self._pieces, self.fields, strict=True):
-            pieces.append(rows.column(item.name).take(indices))
+        self._name(rows, chosen)
         if self._index is not None and len(extra):
             self._index.move(int64s(self._pieces[0][-1])[len(first) :], size + len(first))
+
+    def _make_room(self, count: int) -> None:
+        size = self.size
+        if size + count > len(self._last):
+            spare = size + 2 * count
+            self._last = np.concatenate([self._last[:size], np.zeros(spare, np.int64)])
+            self._is_over = np.concatenate([self._is_over[:size], np.zeros(spare, np.bool_)])
+
+    def _name(self, rows: Batch, chosen: Int64s) -> None:
+        """Give keys to new slots: those of the chosen rows."""
+        indices = pa.array(chosen)
+        for pieces, item in zip(self._pieces, self.fields, strict=True):
+            pieces.append(rows.column(item.name).take(indices))
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether a compiled loop can find the trace of a key."""
+        return self._index is not None
+
+    def traces(self, rows: int) -> Traces:
+        """Everything, with room for as many new traces as there are rows, for a compiled loop that starts and ends traces."""
+        if self._index is None:
+            raise Defect("traces are not indexed by key")
+        self._make_room(rows)
+        places, values = self._index.room(rows, self.is_over)
+        return Traces(places, values, self._is_over, self._last, self.bank.room(rows), self.bank.start)
+
+    def started(self, rows: Batch, first: Int64s) -> None:
+        """Traces have begun with these rows, in the loop."""
+        if len(first):
+            self.bank.extend(len(first))
+            self._name(rows, first)
 
     def end(self, slots: Int64s) -> None:
         """These traces are over."""

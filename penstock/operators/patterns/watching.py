@@ -19,11 +19,12 @@ from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, r
 from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
 from penstock.metadata.constraints.tracking import TraceStatus
-from penstock.model.batch import Batch, Int64s
+from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.event_patterns import EventOrder
 from penstock.operators.patterns._events import sort_by_code
 from penstock.operators.patterns._traces import MOVED, Cut, cut_traces, judge
+from penstock.operators.patterns._watch import NewRows, Rules, new_findings, watch_rows
 from penstock.operators.patterns.complaints import Complaints
 from penstock.operators.patterns.engine import Outlook
 from penstock.operators.patterns.leaf_masks import LeafMasks
@@ -118,6 +119,14 @@ class TraceWatch:
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
         self._masks = LeafMasks(query, self.conditions)
         self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0}
+        self._loop = self._one_loop()
+
+    def _one_loop(self) -> Rules | None:
+        """What the loop that does everything at once needs, where it can be used."""
+        narrow, leaves = self._bank.narrow, self._masks.narrow
+        if self.is_shadow or self._masks.may_settle or self._silence is not None or not self.table.is_indexed:
+            return None
+        return None if narrow is None or leaves is None else Rules(narrow, *leaves, self._bank.exhaustion)
 
     @property
     def forgets_by_silence(self) -> bool:
@@ -171,11 +180,13 @@ class TraceWatch:
         keys
             The keys of the rows, where they have been numbered already.
         """
+        is_total = self.query.order is EventOrder.TOTAL
+        if keys is None and self._loop is not None and (is_total or bool((rows.ts[1:] > rows.ts[:-1]).all())):
+            return self._observe_at_once(self._loop, rows, classes, kinds)
         settled_before = self._masks.settled_before(self._bank.columns.seen) if self._masks.may_settle else []
         events = self._follow(rows, classes, kinds, keys)
         masked, early, counts = self._masks.read(events.rows, events.cut.slots, classes, kinds, events.outcome)
-        for name, count in zip(("skipped", "failed_traces", "exhausted_traces"), counts, strict=True):
-            self.counts[name] += count
+        self._count(counts)
         refused = []
         if events.outcome.broken.any():
             shown, cut = rows.with_rows(rows.rows.select(self.shown)), events.cut
@@ -184,6 +195,27 @@ class TraceWatch:
         slots[events.rows] = events.cut.slots
         told, settled = self._judged(rows.ts, events, settled_before)
         return Sight(masked, early, slots, told, settled, [*refused, *self._finish(events, frontier)])
+
+    def _observe_at_once(self, rules: Rules, rows: Batch, classes: Int64s, kinds: Int64s) -> Sight:
+        """The same in one loop, for events of which no two are simultaneous and traces that no silence ends."""
+        found = new_findings(rows.num_rows, self.table.size)
+        column = shared(int64s(rows.column(self.table.fields[0].name)))
+        given = NewRows(column, kinds, classes, shared(rows.ts), np.ascontiguousarray(self._masks.passed(classes)[:, 0]))
+        traces = self.table.traces(rows.num_rows)
+        started, ended, *counts = watch_rows(given, traces, rules, self.table.size, found)
+        self.table.started(rows, found.first[:started])
+        self._count(counts)
+        refused = []
+        if found.broken.any():
+            shown, every = rows.with_rows(rows.rows.select(self.shown)), np.arange(rows.num_rows)
+            outcome = Outcome(found.before, found.before, found.broken, found.earlier, found.earlier, found.earlier)
+            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome)
+        refused += self._forget(found.ended[:ended], found.ended_before[:ended])
+        return Sight(found.masked, found.early, found.slots, found.told[: self.table.size + 1], None, refused)
+
+    def _count(self, counts: Sequence[int]) -> None:
+        for name, count in zip(("skipped", "failed_traces", "exhausted_traces"), counts, strict=True):
+            self.counts[name] += count
 
     def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, keys: KnownKeys | None) -> _Events:
         chosen = np.flatnonzero(kinds >= 0) if len(kinds) and kinds.min() < 0 else None
@@ -234,13 +266,17 @@ class TraceWatch:
         gone = cut.part_slots[cut.ended]
         if self._silence is not None:
             gone = np.union1d(gone, np.flatnonzero(self.table.last < frontier - self._silence))
-        if not len(gone):
-            return []
         # What the last event itself has shown came too late to lose a match.
         status = columns.status.copy()
         status[cut.part_slots] = events.outcome.before[cut.last]
-        is_pruned = (status[gone] == _FAILED) | (status[gone] == _EXHAUSTED)
-        refused = self._complaints.of_ends(columns.seen[gone], is_pruned, lambda chosen: self._named(gone[chosen]))
+        return self._forget(gone, status[gone])
+
+    def _forget(self, gone: Int64s, status: npt.NDArray[np.uint8]) -> list[Quarantined]:
+        if not len(gone):
+            return []
+        is_pruned = (status == _FAILED) | (status == _EXHAUSTED)
+        seen = self._bank.columns.seen[gone]
+        refused = self._complaints.of_ends(seen, is_pruned, lambda chosen: self._named(gone[chosen]))
         self.table.end(gone)
         return refused
 

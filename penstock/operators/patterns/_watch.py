@@ -1,0 +1,190 @@
+"""Compiled: new events against the traces under watch in one pass, where no two are simultaneous and sets fit one word.
+
+What is done here in one loop is otherwise done by `cut_traces`, `follow_all`, `read_verdict` and `judge`, one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.metadata.constraints._loops import ENDED, EXHAUSTED, FAILED, LIVE
+from penstock.metadata.constraints._narrow_loops import (
+    narrow_broken,
+    narrow_has_future,
+    narrow_joint,
+    narrow_matched,
+    narrow_settled,
+    narrow_single,
+)
+from penstock.operators.patterns._machine import compiled, entrance, inlined
+from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of
+from penstock.operators.patterns.tables import TERMINAL
+
+_ONE, _NONE = np.uint64(1), np.uint64(0)
+
+
+class NewRows(NamedTuple):
+    """Rows in order of time: key, type, class, time, and leaves whose conditions each meets."""
+
+    keys: Any
+    kinds: Any
+    classes: Any
+    ts: Any
+    passed: Any
+
+
+class Traces(NamedTuple):
+    """The table of traces, with room for new ones: index and keys, whether each is over, its last event; see `TraceIndex`."""
+
+    places: Any
+    values: Any
+    is_over: Any
+    last: Any
+    bank: Any
+    #: The state of a trace without events.
+    start: Any
+
+
+class Rules(NamedTuple):
+    """What does not change: failing conditions, leaves by type, the bits of all leaves, and whether traces can be exhausted."""
+
+    tables: Any
+    leaves: Any
+    every: int
+    exhaustion: bool
+
+
+class Findings(NamedTuple):
+    """What a pass writes down, for each row: slot, bits lost and early, status and types before it, what it breaks.
+
+    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended, with the status before.
+    """
+
+    slots: Any
+    masked: Any
+    early: Any
+    before: Any
+    earlier: Any
+    broken: Any
+    told: Any
+    first: Any
+    ended: Any
+    ended_before: Any
+
+
+def new_findings(rows: int, size: int) -> Findings:
+    """Room for what is found about so many rows and traces."""
+    slots, first, ended = (np.empty(rows, np.int64) for _ in range(3))
+    masked, early = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    before, broken, ended_before = (np.empty(rows, np.uint8) for _ in range(3))
+    earlier, told = np.empty((rows, 1), np.uint64), np.zeros(size + rows + 1, np.uint8)
+    return Findings(slots, masked, early, before, earlier, broken, told, first, ended, ended_before)
+
+
+@entrance
+def watch_rows(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findings) -> Any:  # pragma: no cover - compiled
+    """Take in new rows.
+
+    Returns
+    -------
+    traces started and ended, events of traces that were given up, traces that failed and were exhausted
+    """
+    return _watch(rows, traces, rules, size, found)
+
+
+@compiled
+def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findings) -> Any:  # pragma: no cover - compiled
+    number, ended, skipped, failed, exhausted = size, 0, 0, 0, 0
+    bank, values, places, is_over = traces.bank, traces.values, traces.places, traces.is_over
+    for row in range(len(rows.keys)):
+        place = place_of(places, values, rows.keys[row])
+        slot: Any = np.int64(places[place])
+        if slot < 0 or is_over[slot]:
+            slot = number
+            places[place], values[slot], is_over[slot], found.first[slot - size] = slot, rows.keys[row], False, row
+            _start(bank, traces.start, slot)
+            number += 1
+        found.slots[row], traces.last[slot] = slot, rows.ts[row]
+        before = bank.status[slot]
+        found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
+        found.broken[row] = narrow_broken(
+            rules.tables.exclusive, rules.tables.order, rows.kinds[row], bank.seen[slot, 0], _ONE << np.uint64(rows.kinds[row])
+        )
+        _limit(rows, rules, bank, slot, row, found)
+        skipped += int(before == FAILED) + int(before == EXHAUSTED)
+        if _advance(rules.tables, rules.exhaustion, bank, slot, rows.kinds[row], rows.passed[row]):
+            found.told[slot] |= MOVED
+        after = bank.status[slot]
+        failed += int(before == LIVE and after == FAILED)
+        exhausted += int(before == LIVE and after == EXHAUSTED)
+        if rows.classes[row] & TERMINAL:
+            is_over[slot] = True
+            found.ended[ended], found.ended_before[ended] = slot, before
+            ended += 1
+    for row in range(len(rows.keys)):
+        slot = found.slots[row]
+        if not bank.had_match[slot]:
+            is_hopeless = is_over[slot] or bank.failed[slot, 0] & _ONE != _NONE
+            found.told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
+    return number - size, ended, skipped, failed, exhausted
+
+
+@inlined
+def _start(bank: Any, start: Any, slot: int) -> None:  # pragma: no cover - compiled
+    bank.seen[slot, 0], bank.matched[slot, 0], bank.failed[slot, 0] = start.seen[0, 0], start.matched[0, 0], start.failed[0, 0]
+    bank.alive[slot, 0], bank.dead[slot, 0] = start.alive[0, 0], start.dead[0, 0]
+    bank.status[slot], bank.had_match[slot] = start.status[0], start.had_match[0]
+
+
+@inlined
+def _limit(rows: NewRows, rules: Rules, bank: Any, slot: int, row: int, found: Findings) -> None:  # pragma: no cover - compiled
+    """Bits of a row's class that are of no use any more, or of none yet."""
+    bits = rows.classes[row] & rules.every
+    if bits and (bank.status[slot] == FAILED or bank.status[slot] == EXHAUSTED):
+        found.masked[row] = bits
+    leaves, kind = rules.leaves, rows.kinds[row]
+    for at in range(leaves.starts[kind], leaves.starts[kind + 1] if bits else 0):
+        bit = bits & np.int64(1) << leaves.atoms[at]
+        if leaves.partitions[at] >= 0 and (bank.failed[slot, 0] >> np.uint64(leaves.partitions[at])) & _ONE:
+            found.masked[row] |= bit
+        if leaves.before[at] & ~bank.matched[slot, 0]:
+            found.early[row] |= bit
+
+
+@inlined
+def _advance(tables: Any, exhaustion: bool, bank: Any, slot: int, kind: int, passed: Any) -> bool:  # pragma: no cover - compiled
+    """Apply one event to a trace; whether something failed by it, or the trace is exhausted. See `follow_all_narrow`."""
+    own = _ONE << np.uint64(kind)
+    seen, dead = bank.seen[slot, 0] | own, bank.dead[slot, 0] | tables.kill[kind]
+    moved, is_moved = dead != bank.dead[slot, 0], False
+    bank.seen[slot, 0], bank.dead[slot, 0] = seen, dead
+    if bank.status[slot] == LIVE:
+        taken = passed & tables.of_type[kind]
+        matched = narrow_matched(tables.before, tables.leaves, tables.disjunction, taken, bank.matched[slot, 0])
+        moved |= matched != bank.matched[slot, 0]
+        bank.matched[slot, 0] = matched
+        bank.had_match[slot] |= not tables.leaves[0] & ~matched
+        failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
+        if own & tables.watched:
+            failed |= tables.plus[kind] | narrow_single(tables.minus, tables.local, kind, seen, matched)
+            for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
+                joint = tables.joint_index[at]
+                if narrow_joint(tables.joint_present, tables.joint_absent, joint, seen, dead):
+                    failed |= tables.joint_partitions[joint]
+                    alive &= ~tables.joint_terms[joint]
+        if failed != bank.failed[slot, 0] or alive != bank.alive[slot, 0]:
+            moved = True
+            failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
+            is_moved = failed != bank.failed[slot, 0]
+            bank.failed[slot, 0], bank.alive[slot, 0] = failed, alive
+        over = failed & _ONE != _NONE
+        if not over and exhaustion and moved and bank.had_match[slot]:
+            over = not narrow_has_future(tables.leaf_type, tables.sinks, dead, failed)
+        if over:
+            bank.status[slot] = EXHAUSTED if bank.had_match[slot] else FAILED
+            is_moved |= bank.had_match[slot]
+    if own & tables.terminal:
+        bank.status[slot] = ENDED
+    return is_moved
