@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.metadata.constraints._loops import ENDED, EXHAUSTED, FAILED, LIVE
+from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.metadata.constraints._narrow_loops import (
-    narrow_broken,
     narrow_has_future,
     narrow_joint,
     narrow_matched,
@@ -109,9 +108,7 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
         found.slots[row], traces.last[slot] = slot, rows.ts[row]
         before = bank.status[slot]
         found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
-        found.broken[row] = narrow_broken(
-            rules.tables.exclusive, rules.tables.order, rows.kinds[row], bank.seen[slot, 0], _ONE << np.uint64(rows.kinds[row])
-        )
+        found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
         _limit(rows, rules, bank, slot, row, found)
         skipped += int(before == FAILED) + int(before == EXHAUSTED)
         if _advance(rules.tables, rules.exhaustion, bank, slot, rows.kinds[row], rows.passed[row]):
@@ -129,6 +126,13 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
             is_hopeless = is_over[slot] or bank.failed[slot, 0] & _ONE != _NONE
             found.told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
     return number - size, ended, skipped, failed, exhausted
+
+
+@inlined
+def _broken(tables: Any, kind: int, seen: Any) -> Any:  # pragma: no cover - compiled
+    """What an event breaks, given the types seen before it."""
+    contradicts = tables.exclusive[kind] & (seen | _ONE << np.uint64(kind)) != _NONE
+    return (CONTRADICTS if contradicts else 0) | (TOO_LATE if tables.order[kind] & seen else 0)
 
 
 @inlined
@@ -162,10 +166,12 @@ def _advance(tables: Any, exhaustion: bool, bank: Any, slot: int, kind: int, pas
     bank.seen[slot, 0], bank.dead[slot, 0] = seen, dead
     if bank.status[slot] == LIVE:
         taken = passed & tables.of_type[kind]
-        matched = narrow_matched(tables.before, tables.leaves, tables.disjunction, taken, bank.matched[slot, 0])
-        moved |= matched != bank.matched[slot, 0]
-        bank.matched[slot, 0] = matched
-        bank.had_match[slot] |= not tables.leaves[0] & ~matched
+        matched = bank.matched[slot, 0]
+        if taken & ~matched:
+            matched = narrow_matched(tables.before, tables.leaves, tables.disjunction, taken, matched)
+            moved |= matched != bank.matched[slot, 0]
+            bank.matched[slot, 0] = matched
+            bank.had_match[slot] |= not tables.leaves[0] & ~matched
         failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
         if own & tables.watched:
             failed |= tables.plus[kind] | narrow_single(tables.minus, tables.local, kind, seen, matched)
