@@ -105,7 +105,7 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
             places[place], values[slot], is_over[slot], found.first[slot - size] = slot, rows.keys[row], False, row
             _start(bank, traces.start, slot)
             number += 1
-        found.slots[row], traces.last[slot] = slot, rows.ts[row]
+        found.slots[row] = slot
         before = bank.status[slot]
         found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
         found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
@@ -117,7 +117,8 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
         failed += int(before == LIVE and after == FAILED)
         exhausted += int(before == LIVE and after == EXHAUSTED)
         if rows.classes[row] & TERMINAL:
-            is_over[slot] = True
+            # Of a trace that no silence ends nobody asks for its last event before that.
+            is_over[slot], traces.last[slot] = True, rows.ts[row]
             found.ended[ended], found.ended_before[ended] = slot, before
             ended += 1
     for row in range(len(rows.keys)):

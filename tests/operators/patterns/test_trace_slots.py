@@ -43,7 +43,9 @@ def endless_queries(draw: st.DrawFn) -> EventQuery:
     pattern = draw(st.sampled_from(PATTERNS if strategy is Strategy.ANY else PATTERNS[:2]))
     conditions = (parse("A.p > 0"),) if draw(st.booleans()) else ()
     ends, order = draw(st.sampled_from([("Z",), ("D", "Z")])), draw(st.sampled_from(list(EventOrder)))
-    return EventQuery(pattern, ("id",), conditions, strategy=strategy, order=order, terminal=ends)
+    return EventQuery(
+        pattern, (draw(st.sampled_from(["id", "id", "s"])),), conditions, strategy=strategy, order=order, terminal=ends
+    )
 
 
 @st.composite
@@ -52,8 +54,8 @@ def tapes(draw: st.DrawFn, most: int) -> list[Row]:
     rows, clock, steps = [], 0, draw(st.sampled_from([[1], [1, 2], [0, 1, 1]]))
     for number in range(draw(st.integers(1, most))):
         clock += draw(st.sampled_from(steps))
-        values = {"type": draw(st.sampled_from(["A", "B", "C", "D", "Z"])), "id": draw(st.integers(1, 4)), "n": number}
-        rows.append(Row(clock, number, {**values, "p": draw(st.sampled_from([0, 1])), "x": None, "s": None}))
+        values = {"type": draw(st.sampled_from(["A", "B", "C", "D", "Z"])), "id": draw(st.integers(-1, 2)), "n": number}
+        rows.append(Row(clock, number, {**values, "p": draw(st.sampled_from([0, 1])), "x": None, "s": f"key {values['id']}"}))
     return rows
 
 
@@ -96,7 +98,7 @@ def check_ways(
     policy: ViolationPolicy,
     restarts: bool,
 ) -> None:
-    rules = ConstraintSet(("id",), ALPHABET, tuple(drawn))
+    rules = ConstraintSet(sought.key, ALPHABET, tuple(drawn))
 
     def make(way: str) -> PatternMatch:
         search = PatternMatch(sought, SCHEMA, constraints=rules, on_violation=policy, options=chosen)
