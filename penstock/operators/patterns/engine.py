@@ -176,7 +176,7 @@ class PatternEngine:
         # Most rows are of types nobody asked for: they are passed over before anything else is done.
         chosen, numbers = self._texts.chosen(column, self._is_wanted)
         classes = self._limited(self._class_by_text.take(numbers), rows, chosen)
-        kinds = self._kind_by_text.take(numbers)
+        kinds = self._kind_by_text.take(numbers) if self._kinds else numbers
         still = self.is_relevant(classes)
         return (chosen, classes, kinds) if still.all() else (chosen[still], classes[still], kinds[still])
 
@@ -277,9 +277,13 @@ class PatternEngine:
 
     def _view(self, stored: Batch, chosen: Int64s, classes: Int64s) -> Batch:
         """What the search reads of rows, and no more."""
-        fields, indices = self._extra_schema, pa.array(chosen)
-        columns = [pa.array(classes), *(stored.column(name).take(indices) for name in fields.names[1:])]
-        return Batch(pa.RecordBatch.from_arrays(columns, schema=fields), stored.ts[chosen], stored.pos[chosen])
+        names = self._extra_schema.names[1:]
+        if len(chosen) == stored.num_rows:
+            columns, ts, pos = [stored.column(name) for name in names], stored.ts, stored.pos
+        else:
+            indices = pa.array(chosen)
+            columns, ts, pos = [stored.column(name).take(indices) for name in names], stored.ts[chosen], stored.pos[chosen]
+        return Batch(pa.RecordBatch.from_arrays([pa.array(classes), *columns], schema=self._extra_schema), ts, pos)
 
     def _events(
         self, stored: Batch, codes: Int64s, order: Int64s, horizon: Horizon, outlook: Outlook | None

@@ -241,7 +241,9 @@ class PatternMatch:
             return []
         if sight is not None and self._watch is not None:
             outlook = self._watch.outlook(sight, step.slots[chosen])
-        codes, classes = step.codes[chosen], step.classes[chosen]
+        codes, classes = step.codes, step.classes
+        if len(chosen) < len(codes):
+            codes, classes = codes[chosen], classes[chosen]
         outcome = self._engine.search(step.rows, chosen, classes, codes, step.number, horizon, outlook)
         rows = np.flatnonzero(outcome.keep)
         self._keep(step, idle, chosen[rows], classes[rows] & (outcome.keep[rows] | NAMED), outcome.due[rows])
