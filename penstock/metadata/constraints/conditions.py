@@ -28,7 +28,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from penstock.errors import InvalidConstraint
-from penstock.metadata.constraints.clauses import Constraint
 from penstock.metadata.constraints.explanations import Explanation, explanations
 from penstock.metadata.constraints.query_graph import QueryGraph
 from penstock.metadata.constraints.statics import StaticVerdict, propagated
@@ -144,10 +143,6 @@ class FailingConditions:
         for joint in self.joint:
             result |= joint.explanation.present | joint.explanation.absent
         return result
-
-    def used(self) -> tuple[Constraint, ...]:
-        """Constraints that some entry rests on."""
-        return tuple(dict.fromkeys(constraint for entry in self.entries for constraint in entry.proof.used))
 
     def watching(self, kept: Iterable[Explanation]) -> FailingConditions:
         """The same without the joint conditions that are not worth their cost; see `worth_watching`."""

@@ -172,26 +172,6 @@ def _shortest_circle(followers: list[list[int]], start: int) -> tuple[int, ...]:
     return ()
 
 
-def influential(registration: Registration) -> ConstraintSet:
-    """The constraints that bear on a query, and no others: the tables compiled from them are the same.
-
-    Kept are those some condition rests on, and the order constraints of types the query needs, which tell when a trace
-    is exhausted or ended.
-    """
-    theory = registration.theory
-    needed = 0
-    for name in registration.graph.types:
-        needed |= theory.closure(1 << theory.code[name])
-    used = set(registration.conditions.used())
-    for (first, second), source in theory.order_sources.items():
-        if needed >> first & 1 or theory.terminals >> second & 1:
-            used.add(source)
-    for proof in registration.verdict.proofs:
-        used.update(proof.used)
-    kept = tuple(item for item in registration.constraints.constraints if item in used)
-    return replace(registration.constraints, constraints=kept)
-
-
 def terminal_types(registration: Registration) -> list[str]:
     """Types whose events end a trace."""
     return [registration.theory.names[number] for number in bits(registration.theory.terminals)]

@@ -16,7 +16,7 @@ from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import ExactReasoner, newly_matched
 from penstock.metadata.constraints.explanations import Explanation, explanations
 from penstock.metadata.constraints.query_graph import query_graph
-from penstock.metadata.constraints.registration import influential, register
+from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.statics import static_check
 from penstock.metadata.constraints.theory import Theory, bits
 from penstock.metadata.constraints.tracking import TraceStatus, Tracker
@@ -157,15 +157,6 @@ def test_explanations_are_the_minimal_sets_of_observations_that_contradict(rules
             smaller = any(not (m.present & ~present or m.absent & ~absent) for m in minimal)
             minimal += [] if smaller else [Explanation(present, absent)]
     assert set(explanations(theory, wanted)) == set(minimal)
-
-
-@settings(max_examples=100, deadline=None)
-@given(constraint_sets(largest=8), patterns())
-def test_constraints_without_influence_can_be_left_out(rules, pattern):
-    whole = registered(pattern, rules)
-    few = registered(pattern, influential(whole))
-    for table in ("plus", "minus", "local", "joint", "terms", "failed_at_start"):
-        assert getattr(whole.conditions, table) == getattr(few.conditions, table)
 
 
 @settings(max_examples=60, deadline=None)
