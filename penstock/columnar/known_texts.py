@@ -58,17 +58,18 @@ class KnownTexts:
         """The place of each value in the list; what is not in it, or NULL, has the number after the last."""
         return self.chosen(column, np.ones(len(self.names) + 1, np.bool_))[1]
 
-    def chosen(self, column: pa.Array, is_wanted: Bools) -> tuple[Int64s, Int64s]:
-        """Rows whose number is wanted, and their numbers."""
+    def chosen(self, column: pa.Array, is_wanted: Bools) -> tuple[Int64s, Int64s, int]:
+        """Rows whose number is wanted, their numbers, and how many values of all are not in the list."""
         rows, numbers = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
         if not len(column):
-            return rows, numbers
+            return rows, numbers, 0
         _, offsets, data = column.buffers()
         width = np.int32 if pa.types.is_string(column.type) else np.int64
         starts = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
         valid = validity(column) if column.null_count else _NO_MASK
-        count = _look_up(starts, np.frombuffer(data or b"\0", np.uint8), shared(valid), self._texts, is_wanted, rows, numbers)
-        return rows[:count], numbers[:count]
+        texts = np.frombuffer(data or b"\0", np.uint8)
+        count, strange = _look_up(starts, texts, shared(valid), self._texts, is_wanted, rows, numbers)
+        return rows[:count], numbers[:count], strange
 
 
 def _ends(texts: Sequence[bytes]) -> tuple[Any, Any]:
@@ -128,9 +129,9 @@ def _is_same(data: Any, start: Any, known: Any, first: Any, length: Any) -> bool
 @njit(cache=True)
 def _look_up(
     starts: Any, data: Any, valid: Any, texts: Any, is_wanted: Any, rows: Any, numbers: Any
-) -> int:  # pragma: no cover - compiled
+) -> tuple[int, int]:  # pragma: no cover - compiled
     heads, tails, places, known, bounds = texts
-    mask, unknown, count = len(places) - 1, len(heads), 0
+    mask, unknown, count, strange = len(places) - 1, len(heads), 0, 0
     for row in range(len(starts) - 1):
         start, stop = starts[row], starts[row + 1]
         if stop - start >= _WORD:
@@ -151,4 +152,5 @@ def _look_up(
         # Written in any case and counted if wanted: a branch that cannot be foretold costs more.
         rows[count], numbers[count] = row, found
         count += int(is_wanted[found])
-    return count
+        strange += int(found == unknown)
+    return count, strange

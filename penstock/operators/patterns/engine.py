@@ -85,6 +85,15 @@ class Outlook(NamedTuple):
     usable: Int64s
 
 
+class Relevant(NamedTuple):
+    """Rows the search must see, with the class and the number of the type of each; and how many of all were of unknown types."""
+
+    rows: Int64s
+    classes: Int64s
+    kinds: Int64s
+    unknown: int
+
+
 class PatternEngine:
     """An event query compiled for rows of a schema; knows no state, everything it needs is handed in.
 
@@ -108,8 +117,7 @@ class PatternEngine:
         self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
         names = sorted({*query.types, *query.terminal, *self._watched.types, *self._watched.relevant, *self._watched.terminal})
-        # The fewer are known, the faster the others are passed over.
-        names = [name for name in names if self.ignored < 0 or self._new_class(name) & ~self.ignored]
+        self._known = frozenset(names)
         self._texts = KnownTexts(names)
         # What is not among them takes the last entry: nothing.
         self._class_by_text = np.array([*map(self._new_class, names), 0], np.int64)
@@ -166,19 +174,26 @@ class PatternEngine:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def relevant(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s, Int64s]:
-        """Rows the search must see, with the class and the number of the type of each."""
+    def relevant(self, rows: pa.RecordBatch) -> Relevant:
+        """Rows the search must see. A type is unknown that neither the query nor its constraints name, and so is none at all."""
         column = rows.column(self.query.type_column)
         if not KnownTexts.covers(column.type):
             classes, kinds = self.classify(rows)
             chosen = np.flatnonzero(self.is_relevant(classes))
-            return chosen, classes[chosen], kinds[chosen]
+            return Relevant(chosen, classes[chosen], kinds[chosen], self._unknown(column))
         # Most rows are of types nobody asked for: they are passed over before anything else is done.
-        chosen, numbers = self._texts.chosen(column, self._is_wanted)
+        chosen, numbers, unknown = self._texts.chosen(column, self._is_wanted)
         classes = self._limited(self._class_by_text.take(numbers), rows, chosen)
         kinds = self._kind_by_text.take(numbers) if self._kinds else numbers
         still = self.is_relevant(classes)
-        return (chosen, classes, kinds) if still.all() else (chosen[still], classes[still], kinds[still])
+        if still.all():
+            return Relevant(chosen, classes, kinds, unknown)
+        return Relevant(chosen[still], classes[still], kinds[still], unknown)
+
+    def _unknown(self, column: pa.Array) -> int:
+        """Values of a column of types that are not among the known ones."""
+        counts = pc.value_counts(column).to_pylist()
+        return sum(item["counts"] for item in counts if item["values"] not in self._known)
 
     def classify(self, rows: pa.RecordBatch) -> tuple[Int64s, Int64s]:
         """The class of each row: a bit per leaf whose type and own conditions it meets, and flags; and the number of its type."""

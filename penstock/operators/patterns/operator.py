@@ -80,8 +80,9 @@ class PatternMatch:
 
     Notes
     -----
-    State holds events, no partial matches: stacks and runs are derived and made anew for the traces that go on. Punctuations
-    end here, because the columns of a match are not those of an event.
+    An event of a type that neither the query nor its constraints name is counted (`events_unknown_type`) and otherwise passed
+    over, except that it breaks contiguity. State holds events, no partial matches: stacks and runs are derived and made anew
+    for the traces that go on. Punctuations end here, because the columns of a match are not those of an event.
 
     References
     ----------
@@ -132,9 +133,8 @@ class PatternMatch:
         self._has_slots = self._watch is not None and not self._watch.forgets_by_silence
         self._has_slots = self._has_slots and query.strategy in (Strategy.ANY, Strategy.NEXT)
         self._frontier, self._is_written = NEVER, True
-        self._totals = {"matches": 0, "null_keys": 0, "bad_times": 0, "passed_over": 0, "expired": 0}
-        if self._watch is not None:
-            self._totals["lost"] = 0
+        counted = ["matches", "null_keys", "bad_times", "passed_over", "events_unknown_type", "expired"]
+        self._totals = dict.fromkeys([*counted, *(["lost"] if self._watch is not None else [])], 0)
 
     @property
     def _is_shadow(self) -> bool:
@@ -163,7 +163,8 @@ class PatternMatch:
         batch, refused = self._accepted(batch, oldest)
         if self._watch is not None and self._watch.is_empty:
             return refused
-        relevant, classes, kinds = self._engine.relevant(batch.rows)
+        relevant, classes, kinds, unknown = self._engine.relevant(batch.rows)
+        self._totals["events_unknown_type"] += unknown
         self._totals["passed_over"] += batch.num_rows - len(relevant)
         if len(relevant) < batch.num_rows:
             batch = batch.take(relevant)
@@ -356,7 +357,7 @@ class PatternMatch:
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
-        self._frontier, self._totals, self._is_written = meta["frontier"], dict(meta["totals"]), True
+        self._frontier, self._totals, self._is_written = meta["frontier"], self._totals | dict(meta["totals"]), True
         self._waiting.reload(meta["next"][0], state.segments)
         self._log.reload(meta["next"][1], state.segments)
         self._kept = Batch.restored(self._log.whole(self._stored_schema)) if len(self._log) else Batch.empty(self._stored_schema)

@@ -57,6 +57,11 @@ class Played:
         return self.search.counters()[name]
 
 
+def test_types_that_only_constraints_declare_are_not_unknown() -> None:
+    played = Played(query(seq("A", "B")), "a1 c2 x3 b4 y5", prior("B", "X"), types=("A", "B", "C", "X"))
+    assert played["events_unknown_type"] == 1
+
+
 def test_a_g5_active_instance_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     sought = query(seq("A", "B", "D"))
     engine = PatternEngine(sought, SCHEMA)

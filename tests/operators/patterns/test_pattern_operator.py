@@ -76,6 +76,31 @@ def test_a_row_behind_the_frontier_is_a_broken_promise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("strategy", "found"),
+    [(Strategy.ANY, ["a1 b4"]), (Strategy.NEXT, ["a1 b4"]), (Strategy.PARTITION, []), (Strategy.STRICT, [])],
+)
+def test_events_of_unknown_types_are_counted_and_only_break_contiguity(strategy: Strategy, found: list[str]) -> None:
+    rows, sought = events("a1 y2 z3 b4 y5"), query(seq("A", "B"), strategy=strategy)
+    assert answers(sought, rows) == found
+    for column in (pa.string(), pa.dictionary(pa.int32(), pa.string())):
+        batch = batch_of(rows, SCHEMA)
+        typed = batch.rows.set_column(0, "type", batch.rows.column("type").cast(column))
+        operator = PatternMatch(sought, typed.schema)
+        operator.on_batch(0, batch.with_rows(typed))
+        assert operator.counters()["events_unknown_type"] == 3
+
+
+def test_an_event_without_type_is_of_an_unknown_one_and_a_terminal_type_is_known() -> None:
+    nameless = Row(2, 1, {**events("a1")[0].values, "type": None})
+    operator = PatternMatch(query(seq("A", "B"), within=None, terminal=("Z",)), SCHEMA)
+    operator.on_batch(0, batch_of([events("a1")[0], nameless, Row(3, 2, events("z3")[0].values)], SCHEMA))
+    assert operator.counters()["events_unknown_type"] == 1
+    again = PatternMatch(query(seq("A", "B"), within=None, terminal=("Z",)), SCHEMA)
+    again.restore(operator.snapshot())
+    assert again.counters()["events_unknown_type"] == 1
+
+
+@pytest.mark.parametrize(
     ("pattern", "options", "message"),
     [
         (seq("A", absent("N")), {"within": None, "trace_ttl": 5}, "needs WITHIN"),
