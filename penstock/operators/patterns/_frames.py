@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.operators.patterns._compiling import compiled, inlined
 from penstock.operators.patterns._events import Frame, Search
-from penstock.operators.patterns._machine import compare_float, compiled, holds, inlined
+from penstock.operators.patterns._functions import compare_float
+from penstock.operators.patterns._machine import holds
 from penstock.operators.patterns.opcodes import GREATER, LESS
 from penstock.operators.patterns.tables import STRICT, TermTables
 

@@ -6,38 +6,13 @@ and greater than every number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from penstock.operators.patterns import opcodes as op
-
-Loop = TypeVar("Loop", bound=Callable[..., Any])
-
-
-def compiled(loop: Loop) -> Loop:
-    """Compile a function that only compiled functions call and that makes no array.
-
-    Such a function need not count references: with dozens of arrays handed around, counting costs more than the work.
-    """
-    return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop))
-
-
-def inlined(loop: Loop) -> Loop:
-    """Paste a function that makes no array into the loops that call it for every event."""
-    return cast(Loop, njit(cache=True, inline="always", _nrt=False)(loop))
-
-
-def allocating(loop: Loop) -> Loop:
-    """Compile a function that only compiled functions call and that makes arrays."""
-    return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(loop))
-
-
-def entrance(loop: Loop) -> Loop:
-    """Compile a function that Python calls; the result is kept beside the module."""
-    return cast(Loop, njit(cache=True)(loop))
+from penstock.operators.patterns._compiling import compiled
+from penstock.operators.patterns._functions import apply_function, compare_float, compare_int, fits
 
 
 class Programs(NamedTuple):
@@ -70,30 +45,6 @@ def new_scratch() -> Scratch:
 
 
 @compiled
-def compare_int(relation: int, a: int, b: int) -> bool:  # pragma: no cover - compiled
-    if relation == op.EQUAL or relation == op.NULL_SAFE:
-        return a == b
-    if relation == op.UNEQUAL:
-        return a != b
-    if relation == op.LESS:
-        return a < b
-    if relation == op.LESS_EQUAL:
-        return a <= b
-    if relation == op.GREATER:
-        return a > b
-    return a >= b
-
-
-@compiled
-def compare_float(relation: int, a: float, b: float) -> bool:  # pragma: no cover - compiled
-    if a == a and b == b:
-        order = 0 if a == b else (-1 if a < b else 1)
-    else:
-        order = int(a != a) - int(b != b)
-    return compare_int(relation, order, 0)
-
-
-@compiled
 def _int_result(code: Any, bits: Any, a: Any, b: Any) -> Any:  # pragma: no cover - compiled
     """Value and whether it is NULL, of an integer operation."""
     result: Any = np.int64(0)
@@ -123,10 +74,7 @@ def _int_result(code: Any, bits: Any, a: Any, b: Any) -> Any:  # pragma: no cove
         result = a // b
         if result * b != a and (a < 0) != (b < 0):
             result += 1
-    if bits < 64:
-        limit = np.int64(1) << (bits - 1)
-        is_null = is_null or result < -limit or result >= limit
-    return result, is_null
+    return result, is_null or not fits(bits, result)
 
 
 @compiled
@@ -225,6 +173,8 @@ def holds(  # pragma: no cover - compiled
             top -= 1
             ints[top], is_null = _int_result(code, a, ints[top], ints[top + 1])
             nulls[top] = nulls[top] or nulls[top + 1] or is_null
+        elif code >= op.ABS_INT:
+            top = apply_function(code, a, b, top, stack)
         else:
             top -= 1
             floats[top], is_null = _float_result(code, a, floats[top], floats[top + 1])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.model.elements import FOREVER
+from penstock.operators.patterns._compiling import allocating, compiled, entrance, inlined
 from penstock.operators.patterns._events import (
     Absents,
     Frame,
@@ -27,7 +28,6 @@ from penstock.operators.patterns._events import (
     new_frame,
 )
 from penstock.operators.patterns._frames import Buffer, Runs, completes, extends, load
-from penstock.operators.patterns._machine import allocating, compiled, entrance, inlined
 from penstock.operators.patterns.tables import ANY, NEXT, TermTables
 
 #: Places in `counts`: runs, nodes, matches, their nodes; of the trace at hand the oldest start of an undecided run, the

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.model.elements import FOREVER
+from penstock.operators.patterns._compiling import compiled, entrance, inlined
 from penstock.operators.patterns._events import (
     Absents,
     Frame,
@@ -27,7 +28,7 @@ from penstock.operators.patterns._events import (
     longest_trace,
     new_frame,
 )
-from penstock.operators.patterns._machine import compiled, entrance, holds, inlined
+from penstock.operators.patterns._machine import holds
 
 #: Bits of an event's class that are kept when it may take part in a later match: all.
 ALL = -1

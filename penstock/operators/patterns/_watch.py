@@ -17,7 +17,7 @@ from penstock.metadata.constraints._narrow_loops import (
     narrow_settled,
     narrow_single,
 )
-from penstock.operators.patterns._machine import compiled, entrance, inlined
+from penstock.operators.patterns._compiling import compiled, entrance, inlined
 from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of
 from penstock.operators.patterns.tables import TERMINAL
 
