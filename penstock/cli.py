@@ -130,6 +130,21 @@ def explain(
 
 
 @app.command()
+def tune(
+    file: File,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query whose joins change.")],
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE …", help="Such as purge_threshold=100 memory_rows=50000.")],
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
+) -> None:
+    """Change parameters of joins while an application runs; its next micro-batch obeys."""
+    from penstock.apps.running import default_checkpoint
+    from penstock.apps.tuning import tune_application
+
+    number = tune_application(file, query, settings, checkpoint or default_checkpoint(file))
+    print(f"decision {number}: the next micro-batch of '{query}' obeys it")
+
+
+@app.command()
 def check(file: File, as_json: Json = False) -> None:
     """Is the state of every operator bounded, by what, and if not, what is missing? Exit code 1 if not."""
     from penstock.apps.reading import read_catalog

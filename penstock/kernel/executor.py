@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.kernel.contracts import Operator, OperatorView, Policy, State, Steered
@@ -129,8 +129,12 @@ class Kernel:
         elif control.kind == "statistics":
             self._statistics = {node: (float(c), float(s)) for node, (c, s) in control.detail["operators"].items()}
         self.policy.on_control(control)
-        for work in self._work.values():
-            self._emit(work, work.operator.on_control(control))
+        # A decision may name the operators it is for; the name is no part of what they hear.
+        named = control.detail.get("to", self._work)
+        heard = replace(control, detail={key: value for key, value in control.detail.items() if key != "to"})
+        for node, work in self._work.items():
+            if node in named:
+                self._emit(work, work.operator.on_control(heard))
 
     def _end(self, control: Control) -> None:
         """End of one query, or of everything: promises first, then the mark that follows all rows.

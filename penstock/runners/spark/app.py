@@ -15,7 +15,9 @@ from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
 from penstock.lowering.statistics import with_statistics
+from penstock.lowering.tuning import check_decision, request, tuning
 from penstock.model.declarations import Destination
+from penstock.model.elements import Control
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.budget import BudgetController
@@ -254,7 +256,24 @@ class Run:
         """Send a decision to all shards and wait until a micro-batch has carried it."""
         if not self.is_active:
             raise UserError(f"the application has stopped, so no micro-batch can carry the decision '{kind}'; start it again first")
+        check_decision(self.pipeline.job, self.app.catalog, Control(0, kind, dict(detail or {})))
         self._await(self.control.append(kind, detail), kind, timeout)
+
+    def tune(self, query: str, timeout: float = 120, **changes: Any) -> None:
+        """Change parameters of a query's joins, such as `purge_threshold=100`, from the next micro-batch on.
+
+        Raises
+        ------
+        InvalidConfiguration
+            When no join of the query has such a parameter, or the value is not legal; nothing has changed then.
+        """
+        decision = tuning(self.pipeline.job, self.app.catalog, query, changes)
+        self.decide(decision.kind, decision.detail, timeout)
+
+    def propagate(self, query: str, timeout: float = 120) -> None:
+        """Ask a query's joins for the punctuations they hold back: for those whose `registry` is `pull`."""
+        decision = request(self.pipeline.job, self.app.catalog, query)
+        self.decide(decision.kind, decision.detail, timeout)
 
     def _await(self, number: int, kind: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout

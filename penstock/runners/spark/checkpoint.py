@@ -50,14 +50,16 @@ class Checkpoint:
 
     def settle_plan(self, job: Job) -> None:
         """Refuse an application whose state this is not, before Spark meets operators and sources it does not expect."""
-        plan = {"plan": job.fingerprint, "streams": [source.prefix.stream.name for stage in job.stages for source in stage.sources]}
-        record = self._record("plan")
         # Without a planned micro-batch there is neither progress nor state: a mistake of the first start may be mended.
-        if not record.exists() or self._last("offsets") is None:
-            _write(record, json.dumps(plan))
-            return
-        known = json.loads(record.read_text())
-        if known != plan:
+        if not self._record("plan").exists() or self._last("offsets") is None:
+            _write(self._record("plan"), json.dumps(_plan(job)))
+        else:
+            self.check_plan(job)
+
+    def check_plan(self, job: Job) -> None:
+        """Refuse an application of another plan."""
+        known, plan = self.recalled("plan"), _plan(job)
+        if known is not None and known != plan:
             raise StateFormat(
                 "the checkpoint belongs to another plan: schema, filters, keys, windows, queries or streams of the application "
                 f"have changed (checkpoint {known['plan']} over {', '.join(known['streams'])}; application {plan['plan']} over "
@@ -88,6 +90,10 @@ class Checkpoint:
         folder = self.directory / "spark" / log
         numbers = [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
         return max(numbers, default=None)
+
+
+def _plan(job: Job) -> dict[str, Any]:
+    return {"plan": job.fingerprint, "streams": [source.prefix.stream.name for stage in job.stages for source in stage.sources]}
 
 
 def _write(record: Path, text: str) -> None:

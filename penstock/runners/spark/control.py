@@ -43,11 +43,21 @@ class ControlLog:
         """Write a decision; returns its number."""
         with self._lock:
             self.directory.mkdir(parents=True, exist_ok=True)
-            number = len(self)
-            draft = self.directory / f".{number:010d}.draft"
+            draft = self.directory / f".{os.getpid()}.draft"
             draft.write_text(json.dumps({"kind": kind, "detail": dict(detail or {})}))
-            os.link(draft, self.directory / f"{number:010d}.json")  # fails if the number exists: two applications are a mistake
-            draft.unlink()
+            try:
+                return self._publish(draft)
+            finally:
+                draft.unlink()
+
+    def _publish(self, draft: Path) -> int:
+        """Give the draft the next number; another process, such as `penstock tune`, may take it first."""
+        while True:
+            number = len(self)
+            try:
+                os.link(draft, self.directory / f"{number:010d}.json")
+            except FileExistsError:
+                continue
             return number
 
     def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,9 @@ import pytest
 from hosts import answers, bag, json_lines, run_to_the_end, write_files
 from pyspark.sql import SparkSession
 
+from penstock.errors import InvalidConfiguration
 from penstock.model.schema import TIMESTAMP
+from penstock.runners.spark.app import App
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark
@@ -71,6 +73,7 @@ CREATE CQ closed AS SELECT a.item_id, count(*) AS bids, max(b.price) AS top FROM
 CREATE CQ sold AS SELECT a.category, b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
 CREATE CQ turnover AS SELECT category, count(*) AS n, avg(price) AS mean, window_start() FROM sold [RANGE 1 SECOND]
   GROUP BY category;
+CREATE CQ spilling AS SELECT /*+ PJOIN */ a.item_id, b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
 """
 FEED = "partitions '2', rows_per_batch '1500', total '6000', bids_per_item '10', open_items '30'"
 
@@ -106,11 +109,21 @@ def test_every_kind_of_query_has_the_same_answers_on_both_hosts(spark: SparkSess
 
 
 def test_punctuated_groups_and_queries_over_queries_agree_and_state_stays_small(spark: SparkSession, tmp_path: Path) -> None:
+    """One of the joins is told to spill while it runs."""
     text = AUCTION.format(feed=FEED)
     local = undisturbed(text)
-    run = run_to_the_end(text, spark, tmp_path / "checkpoint", shards=3)
-    for query in ("closed", "sold", "turnover"):
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark, shards=3)
+    try:
+        with pytest.raises(InvalidConfiguration, match="Did you mean 'memory_rows'"):
+            run.tune("spilling", memory_row=2)
+        run.tune("spilling", memory_rows=2)
+        run.process_all_available()
+        run.end()
+    finally:
+        run.stop()
+    for query in ("closed", "sold", "turnover", "spilling"):
         assert bag(answers(run, query)) == bag(local.collected.rows(query)), query
     states = [report.state_rows for report in run.reports()]
     assert max(states) < 6000 / 2  # closed items are forgotten, whatever the stream's length
     assert states[-1] == 0
+    assert sum(counters.get("tuples_spilled", 0) for counters in run.reports()[-1].operators.values()) > 0

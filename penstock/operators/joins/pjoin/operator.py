@@ -33,7 +33,7 @@ from penstock.operators.joins.pjoin.spill import EncodedStore, SpillStore
 OUTPUT_ROWS = 1 << 20
 #: Control elements of this kind change thresholds and registry: their detail goes to `PJoinConfig.changed`.
 CONTROL = "pjoin"
-#: Requests of this kind ask for punctuations.
+#: Requests and control elements of this kind ask for punctuations.
 PROPAGATE = "propagate"
 
 _COUNTERS = ("null_keys", "outside_life", "violations", "quarantined", "trusted")
@@ -279,6 +279,8 @@ class PJoin:
     def on_control(self, decision: Control) -> Elements:
         if decision.kind == CONTROL:
             self.engine.configure(self.engine.config.changed(decision.detail))
+        elif decision.kind == PROPAGATE:
+            self.engine.request()
         return self._returned()
 
     # -- state --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,58 @@
+"""`penstock tune`: change parameters of a running application from another terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from penstock.apps.reading import read_text
+from penstock.errors import InvalidOption, UserError
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
+from penstock.lowering.tuning import tuning
+from penstock.runners.spark.checkpoint import Checkpoint
+
+
+def tune_application(name: str, query: str, settings: list[str], checkpoint: Path) -> int:
+    """Write a decision that the run of a checkpoint carries with its next micro-batch, or the next run with its first one.
+
+    Returns
+    -------
+    int
+        The decision's number.
+    """
+    place = Checkpoint(checkpoint)
+    shards, now_us = place.recalled("shards"), place.recalled("now_us")
+    if shards is None or now_us is None:
+        raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
+    # What BEGIN NOW means is part of the plan: the plan must be the one that runs.
+    catalog = parse_application(*read_text(name), now=now_us)
+    job = build_job(catalog, shards)
+    place.check_plan(job)
+    decision = tuning(job, catalog, query, parse_settings(settings))
+    return place.control.append(decision.kind, decision.detail)
+
+
+def parse_settings(items: list[str]) -> dict[str, Any]:
+    """Parameters written `name=value`; a value is a number, a word, or JSON.
+
+    Examples
+    --------
+    >>> parse_settings(["purge_threshold=100", "registry=pull", "memory_rows=null"])
+    {'purge_threshold': 100, 'registry': 'pull', 'memory_rows': None}
+    """
+    found = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or not name.strip():
+            raise InvalidOption(f"'{item}' is no parameter; write name=value, such as purge_threshold=100", "penstock tune")
+        found[name.strip()] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,195 @@
+"""Parameters of joins that change while a query runs: answers stay, costs follow, mistakes never reach a shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.apps.tuning import tune_application
+from penstock.errors import InvalidConfiguration, InvalidOption, StateFormat, UserError
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
+from penstock.lowering.tuning import check_decision, request, tunable_joins, tuning
+from penstock.model.elements import Control
+from penstock.operators.joins.pjoin.registry import PULL
+from penstock.runners.local.runner import LocalRunner
+from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.control import ControlLog
+
+STREAMS = """
+CREATE STREAM a (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);
+CREATE STREAM b (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);
+"""
+JOIN = "SELECT /*+ {hint} */ a.k, b.ts FROM a, b WHERE a.k = b.k"
+LAZY = "PJOIN(registry = 'reference', purge_threshold = 1000)"
+TEXT = f"{STREAMS} CREATE CQ q AS {JOIN.format(hint=LAZY)}; CREATE CQ other AS {JOIN.format(hint='PJOIN')};"
+
+
+class Tuned:
+    """An application in process, and its doors."""
+
+    def __init__(self, text: str = TEXT, shards: int = 2) -> None:
+        self.catalog = parse_application(text)
+        self.job = build_job(self.catalog, shards)
+        self.runner = LocalRunner(self.job, encode=True)
+        self._schema = self.catalog.stream("a").schema.arrow
+
+    def tune(self, query: str, **changes: Any) -> None:
+        self.runner.run({}, [tuning(self.job, self.catalog, query, changes)])
+
+    def rows(self, stream: str, keys: list[int], ts: int) -> None:
+        self._run(stream, [{"k": key, "ts": ts} for key in keys])
+
+    def close(self, stream: str, keys: list[int], ts: int) -> None:
+        self._run(stream, [{"ts": ts, "mark": f'{{"k": {key}}}'} for key in keys])
+
+    def _run(self, stream: str, rows: list[dict[str, Any]]) -> None:
+        self.runner.run({stream: pa.RecordBatch.from_pylist(rows, schema=self._schema)})
+        self.runner.restore(self.runner.snapshot())  # what was decided is state
+
+    def count(self, query: str, counter: str) -> int:
+        (join,) = [join for join in tunable_joins(self.job, self.catalog) if query in join.queries]
+        return self.runner.report()[join.operator][counter]
+
+
+def test_a_purge_threshold_changes_while_the_query_runs_and_for_that_query_alone() -> None:
+    tuned = Tuned()
+    tuned.rows("a", list(range(20)), 1)
+    tuned.close("b", list(range(10)), 2)
+    assert (tuned.count("q", "state_rows"), tuned.count("other", "state_rows")) == (20, 10)
+    tuned.tune("q", purge_threshold=1)
+    tuned.close("b", [10, 11, 12, 13, 14, 15], 3)
+    assert tuned.count("q", "state_rows") == tuned.count("other", "state_rows") == 4
+    tuned.runner.end()
+
+
+def test_a_memory_threshold_makes_a_running_join_spill_and_answers_stay() -> None:
+    tuned, plain = Tuned(), Tuned()
+    for each in (tuned, plain):
+        each.rows("a", list(range(40)), 1)
+        if each is tuned:
+            each.tune("Q", memory_rows=4)
+        each.rows("b", list(range(0, 40, 2)), 2)
+        each.runner.end()
+    assert tuned.count("q", "tuples_spilled") > 0
+    assert plain.count("q", "tuples_spilled") == tuned.count("other", "tuples_spilled") == 0
+    found, expected = (sorted(map(str, each.runner.collected.rows("q"))) for each in (tuned, plain))
+    assert found == expected
+    assert len(found) == 20
+
+
+def test_a_registry_can_be_replaced_and_punctuations_be_asked_for() -> None:
+    text = f"{STREAMS} CREATE CQ q AS {JOIN.format(hint='PJOIN')}; CREATE CQ said AS SELECT punctuation FROM PUNCTUATIONS OF q;"
+    tuned = Tuned(text)
+    tuned.tune("q", registry=PULL)
+    for stream, ts in (("a", 1), ("b", 2)):
+        tuned.close(stream, [7, 8], ts)
+    assert tuned.runner.collected.rows("said") == []
+    tuned.runner.run({}, [request(tuned.job, tuned.catalog, "q")])
+    assert {row["punctuation"] for row in tuned.runner.collected.rows("said")} == {'{"k": [7, 8]}'}
+    tuned.runner.end()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("rows"), st.sampled_from("ab"), st.lists(st.integers(0, 5), max_size=4)),
+            st.tuples(st.just("tune"), st.sampled_from(["purge_threshold", "memory_rows", "propagate_count"]), st.integers(1, 5)),
+            st.tuples(st.just("tune"), st.just("registry"), st.sampled_from(["eager", "pull", "paired", "reference"])),
+        ),
+        max_size=10,
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_p12_no_sequence_of_changes_changes_an_answer(steps: list[Any]) -> None:
+    tuned, plain = Tuned(), Tuned()
+    for ts, (kind, what, value) in enumerate(steps):
+        if kind == "tune":
+            tuned.tune("q", **{what: value})
+        elif value:
+            for each in (tuned, plain):
+                each.rows(what, value, ts)
+    for each in (tuned, plain):
+        each.runner.end()
+    found, expected = (sorted(map(str, each.runner.collected.rows("q"))) for each in (tuned, plain))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "changes", "message"),
+    [
+        ("nobody", {"purge_threshold": 1}, "there is no query 'nobody'; it has q, other"),
+        ("q", {}, "nothing is to change"),
+        ("q", {"purge_treshold": 1}, "Did you mean 'purge_threshold'"),
+        ("q", {"purge_threshold": 0}, "must be a number greater than 0"),
+        ("q", {"buckets": 8}, "'buckets' cannot change while the join runs"),
+        ("q", {"registry": "egaer"}, "Did you mean 'eager'"),
+    ],
+)
+def test_mistakes_are_refused_before_a_shard_hears_of_them(query: str, changes: dict[str, Any], message: str) -> None:
+    tuned = Tuned()
+    with pytest.raises(InvalidConfiguration, match=message):
+        tuning(tuned.job, tuned.catalog, query, changes)
+
+
+def test_a_query_without_such_a_join_says_which_hint_makes_one() -> None:
+    tuned = Tuned(f"{STREAMS} CREATE CQ q AS SELECT a.k FROM a, b WHERE a.k = b.k;")
+    with pytest.raises(InvalidConfiguration, match=r"none of its joins has parameters.*PJOIN"):
+        tuning(tuned.job, tuned.catalog, "q", {"purge_threshold": 1})
+
+
+def test_a_decision_written_by_hand_is_checked_too() -> None:
+    tuned = Tuned()
+    check_decision(tuned.job, tuned.catalog, Control(0, "budget", {"rows": -1}))
+    check_decision(tuned.job, tuned.catalog, Control(0, "pjoin", {"purge_threshold": 3}))
+    with pytest.raises(InvalidConfiguration):
+        check_decision(tuned.job, tuned.catalog, Control(0, "pjoin", {"to": ["WindowJoin1"], "memory_rows": -1}))
+
+
+# -- from another terminal --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Path:
+    """The file of an application and, beside it, the checkpoint of a run."""
+    file = tmp_path / "app.sql"
+    file.write_text(TEXT)
+    place = Checkpoint(tmp_path / "checkpoint")
+    place.settled("shards", 2)
+    place.settled("now_us", 0)
+    place.settle_plan(build_job(parse_application(TEXT), 2))
+    return file
+
+
+def test_the_command_writes_a_decision_into_the_log_of_the_run(started: Path) -> None:
+    checkpoint = started.parent / "checkpoint"
+    assert tune_application(str(started), "q", ["purge_threshold=7", "registry=eager"], checkpoint) == 0
+    found = Checkpoint(checkpoint).control.read(0, 1)
+    assert found == [("pjoin", {"to": ["WindowJoin1"], "purge_threshold": 7, "registry": "eager"})]
+
+
+def test_the_command_refuses_other_checkpoints_plans_and_texts(started: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(UserError, match="the checkpoint of no run"):
+        tune_application(str(started), "q", ["purge_threshold=7"], tmp_path / "nothing")
+    with pytest.raises(InvalidOption, match="write name=value"):
+        tune_application(str(started), "q", ["purge_threshold"], checkpoint)
+    started.write_text(TEXT.replace("b.ts", "a.ts"))
+    with pytest.raises(StateFormat, match="belongs to another plan"):
+        tune_application(str(started), "q", ["purge_threshold=7"], checkpoint)
+    assert len(ControlLog(checkpoint / "penstock" / "control")) == 0
+
+
+def test_decisions_of_two_processes_get_numbers_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ControlLog(tmp_path), ControlLog(tmp_path)
+    stale = iter([0])
+    first.append("one")
+    # The second writer counts before the first one has written.
+    monkeypatch.setattr(ControlLog, "__len__", lambda self: next(stale, 1))
+    assert second.append("two") == 1
+    assert [kind for kind, _ in first.read(0, 2)] == ["one", "two"]
