@@ -64,6 +64,8 @@ def run_demo(name: str, seconds: float, as_json: bool = False, is_plain: bool = 
     title = f"penstock demo {example.name}"
     display: Display = Silence() if as_json else make_display(console, title, is_plain, meter.remark if meter else None)
     display.say(f"{example.name}: {example.summary}")
+    if example.story:
+        display.say(example.story)
     display = Telling(display, *example.sentences) if example.sentences else display
     demo = Demo(example.name, seconds, Path(tempfile.mkdtemp(prefix="penstock-demo-")))
     outcome = demo.run(Metered(display, meter) if meter else display)
@@ -94,5 +96,5 @@ def print_ending(console: Console, demo: Demo, outcome: Outcome, contrast: Contr
         console.print(f"\n{contrast.told('kept at most')}", highlight=False, style="bold")
         console.print(contrast.lesson, highlight=False)
     places = _places(demo, outcome)
-    text = f"quarantined rows: {places['quarantine']}\nmessages of Spark: {places['log']}"
-    console.print(text, highlight=False, soft_wrap=True)
+    lines = [f"quarantined rows: {places['quarantine']}"] if outcome.quarantine.exists() else []
+    console.print("\n".join([*lines, f"messages of Spark: {places['log']}"]), highlight=False, markup=False, soft_wrap=True)

@@ -21,7 +21,9 @@ class Example:
         Two of its queries that join the same rows, one helped by punctuations and one by its window only; the demo shows
         their state side by side.
     sentences
-        Query and column whose answers the demo says one by one, instead of a few answers of every query.
+        Query, column and time of the answers that the demo says one by one, instead of a few answers of every query.
+    story
+        What a person must know to read them.
     package
         Its folder, if that is not called as the example.
 
@@ -34,7 +36,8 @@ class Example:
     name: str
     summary: str
     twins: tuple[str, str] | None = None
-    sentences: tuple[str, str] | None = None
+    sentences: tuple[str, str, str] | None = None
+    story: str = ""
     package: str = ""
 
     @property
@@ -59,10 +62,19 @@ EXAMPLES: Mapping[str, Example] = {
         Example(
             "orders",
             "orders on their way through a company: alerts on those that leave the process",
-            sentences=("alerts", "alert"),
+            sentences=("alerts", "alert", "noticed"),
+            story="A hundred orders are under way, and each takes 24 seconds. One in twenty leaves the process somehow: each alert "
+            "says when, which order, what happened and what the process expects. Times are those of the events; they begin at "
+            "midnight.",
             package="order_fulfilment",
         ),
-        Example("stocks", "trades of twelve stocks: rising runs and V shapes by MATCH_RECOGNIZE", sentences=("news", "sentence")),
+        Example(
+            "stocks",
+            "trades of twelve stocks: rising runs and V shapes by MATCH_RECOGNIZE",
+            sentences=("news", "sentence", "noticed"),
+            story="Each stock is traded five times a second. Said are prices that gain 10 percent without a single step back, and "
+            "prices that fall by 7 percent and come back. Times are those of the trades; they begin at midnight.",
+        ),
     )
 }
 

@@ -16,29 +16,32 @@ class Telling:
 
     Parameters
     ----------
-    query, column
-        Whose answers are said, and which of their columns is the sentence.
+    query, column, time
+        Whose answers are said, which of their columns is the sentence, and by which they are put in order: those of one
+        micro-batch come from several shards.
 
     Examples
     --------
     >>> from rich.console import Console
     >>> from penstock.runners.spark.live import PlainLines
-    >>> display = Telling(PlainLines(Console()), "alerts", "alert")
-    >>> answers = {"alerts": [{"alert": "Order 7 was paid twice"}], "others": [{"alert": "unheard"}]}
+    >>> display = Telling(PlainLines(Console()), "alerts", "alert", "noticed")
+    >>> alerts = [{"alert": "Order 9 was lost", "noticed": 8}, {"alert": "Order 7 was paid twice", "noticed": 5}]
+    >>> answers = {"alerts": alerts, "others": [{"alert": "unheard"}]}
     >>> for _ in range(2):
     ...     display.show([], 1.0, lambda most: answers)
     Order 7 was paid twice
+    Order 9 was lost
     """
 
-    def __init__(self, display: Display, query: str, column: str) -> None:
-        self.display, self.query, self.column = display, query, column
+    def __init__(self, display: Display, query: str, column: str, time: str) -> None:
+        self.display, self.query, self.column, self.time = display, query, column, time
         self.said: set[str] = set()
 
     def say(self, text: str) -> None:
         self.display.say(text)
 
     def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
-        for row in samples(_MOST).get(self.query, ()):
+        for row in sorted(samples(_MOST).get(self.query, ()), key=lambda row: row[self.time]):
             sentence = str(row[self.column])
             if sentence not in self.said:
                 self.said.add(sentence)

@@ -107,10 +107,9 @@ def v_from(trades: list[Row], at: int) -> int | None:
 
 def test_the_news_can_be_read_by_anybody(played: Played) -> None:
     sentences = [row["sentence"] for row in played.runner.collected.rows("news")]
-    assert "BOLT rose 12 times in a row, from 119.24 at 00:00:01 to 132.56 at 00:00:04: up 11.2 %" in sentences
-    assert (
-        "JADE made a V of 35 trades: from 181.69 at 00:00:06 down to 159.49 at 00:00:10 and back to 181.27 at 00:00:12" in sentences
-    )
+    told = (EXAMPLES["stocks"].folder / "README.md").read_text().split("```text\n")[1].split("```")[0].splitlines()
+    assert [line.split()[0] for line in told] == ["BOLT", "JADE"]
+    assert set(told) <= set(sentences)
     assert len(sentences) == len(set(sentences)) > 40
 
 

@@ -1,5 +1,6 @@
 -- What is done for orders, one event for each step; a hundred orders are under way at a time, each takes 24 seconds.
--- One in twenty leaves the process in some way. Events arrive up to half a second out of order.
+-- One in twenty leaves the process in some way. Events arrive up to half a second out of order. Patterns are sought within 30
+-- seconds, a little more than an order takes, so that nothing is kept for long.
 
 CREATE STREAM event (
   order_id BIGINT NOT NULL, kind STRING, price DOUBLE, ts TIMESTAMP, part INT, off BIGINT,
@@ -18,35 +19,35 @@ CREATE CONSTRAINTS process ON event FROM WORKFLOW 'order_fulfilment';
 CREATE CQ packed_unpaid AS
 EVENT  SEQ(ConfirmOrder c, !(ReceivePayment p), PackOrder k) FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
+WITHIN 30 SECONDS
 RETURN order_id, c.ts AS confirmed, k.ts AS packed
 OPTIONS (reasoning 'off');
 
 CREATE CQ paid_twice AS
 EVENT  SEQ(ReceivePayment one, ReceivePayment two) FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
+WITHIN 30 SECONDS
 RETURN order_id, one.ts AS paid, two.ts AS paid_again
 OPTIONS (reasoning 'off');
 
 CREATE CQ sent_after_cancel AS
 EVENT  SEQ(CancelOrder c, PackOrder k) FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
+WITHIN 30 SECONDS
 RETURN order_id, c.ts AS cancelled, k.ts AS packed
 OPTIONS (reasoning 'off');
 
 CREATE CQ both_stocks AS
 EVENT  AND(UseLocalStock l, UseRemoteStock r) FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
-RETURN order_id, l.ts AS taken_here, r.ts AS taken_there, match_end
+WITHIN 30 SECONDS
+RETURN order_id, l.ts AS taken_here, r.ts AS taken_there, match_end AS noticed
 OPTIONS (reasoning 'off');
 
 CREATE CQ unaudited AS
 EVENT  SEQ(NotifyCustomer n, !(AuditOrder a), FinishOrder f) FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
+WITHIN 30 SECONDS
 RETURN order_id, n.ts AS notified, f.ts AS finished
 OPTIONS (reasoning 'off');
 
@@ -57,41 +58,43 @@ CREATE CQ dear_and_cancelled AS
 EVENT  SEQ((SEQ(OrderFromSupplier s, SendQuote q) AND SEQ(UseRemoteStock u, GenerateInvoice g[price > 200])), CancelOrder c)
        FROM event TYPE kind
 WHERE  [order_id]
-WITHIN 5 MINUTES
+WITHIN 30 SECONDS
 RETURN order_id, g.price AS price, u.ts AS taken_there, c.ts AS cancelled;
 
--- Everything in sentences.
+-- Everything in sentences: when, which order, what happened, and what the process expects.
 CREATE FUNCTION clock(moment TIMESTAMP) RETURNS STRING
-  USING python OPTIONS (callable 'penstock.apps.order_fulfilment.wording:clock', kind 'arrow');
+  USING python OPTIONS (callable 'penstock.apps.wording:clock', kind 'arrow');
 
 CREATE CQ alerts AS
 SELECT order_id, packed AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' was packed at ', clock(packed), ', but nobody had paid since it was confirmed at ',
-              clock(confirmed), '; expected ReceivePayment before PackOrder') AS alert
+       concat('At ', clock(packed), ' order ', CAST(order_id AS STRING), ' was packed, but nobody had paid since it was confirmed at ',
+              clock(confirmed), '. Expected: ReceivePayment before PackOrder.') AS alert
 FROM   packed_unpaid
 UNION ALL
 SELECT order_id, paid_again AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' was paid at ', clock(paid), ' and again at ', clock(paid_again),
-              '; expected one ReceivePayment') AS alert
+       concat('At ', clock(paid_again), ' order ', CAST(order_id AS STRING), ' was paid again; the payment before came at ', clock(paid),
+              '. Expected: ReceivePayment once.') AS alert
 FROM   paid_twice
 UNION ALL
 SELECT order_id, packed AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' was packed at ', clock(packed), ' although it had been cancelled at ',
-              clock(cancelled), '; expected nothing after CancelOrder') AS alert
+       concat('At ', clock(packed), ' order ', CAST(order_id AS STRING), ' was packed, although it had been cancelled at ',
+              clock(cancelled), '. Expected: nothing after CancelOrder.') AS alert
 FROM   sent_after_cancel
 UNION ALL
-SELECT order_id, match_end AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' took goods from both warehouses, here at ', clock(taken_here), ' and there at ',
-              clock(taken_there), '; expected either UseLocalStock or UseRemoteStock') AS alert
+SELECT order_id, noticed,
+       concat('At ', clock(noticed), ' order ', CAST(order_id AS STRING), ' had goods from both warehouses: from the local one at ',
+              clock(taken_here), ', from the remote one at ', clock(taken_there),
+              '. Expected: either UseLocalStock or UseRemoteStock.') AS alert
 FROM   both_stocks
 UNION ALL
 SELECT order_id, finished AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' was finished at ', clock(finished), ' without an audit since its customer was notified at ',
-              clock(notified), '; expected AuditOrder before FinishOrder') AS alert
+       concat('At ', clock(finished), ' order ', CAST(order_id AS STRING), ' was finished, but nobody had audited it since its customer was notified at ',
+              clock(notified), '. Expected: AuditOrder before FinishOrder.') AS alert
 FROM   unaudited
 UNION ALL
 SELECT order_id, cancelled AS noticed,
-       concat('Order ', CAST(order_id AS STRING), ' was cancelled at ', clock(cancelled), ' after goods for ', CAST(CAST(price AS BIGINT) AS STRING),
-              ' had been taken from the remote warehouse at ', clock(taken_there), '; expected FinishOrder') AS alert
+       concat('At ', clock(cancelled), ' order ', CAST(order_id AS STRING), ', worth ', CAST(CAST(price AS BIGINT) AS STRING),
+              ', was cancelled; its goods had left the remote warehouse at ', clock(taken_there),
+              '. Expected: FinishOrder for orders above 200.') AS alert
 FROM   dear_and_cancelled
 OUTPUT TO memory;

@@ -39,11 +39,11 @@ FROM   tick MATCH_RECOGNIZE (
 
 -- Everything in sentences.
 CREATE FUNCTION clock(moment TIMESTAMP) RETURNS STRING
-  USING python OPTIONS (callable 'penstock.apps.stocks.wording:clock', kind 'arrow');
+  USING python OPTIONS (callable 'penstock.apps.wording:clock', kind 'arrow');
 CREATE FUNCTION money(price DOUBLE) RETURNS STRING
-  USING python OPTIONS (callable 'penstock.apps.stocks.wording:money', kind 'arrow');
+  USING python OPTIONS (callable 'penstock.apps.wording:money', kind 'arrow');
 CREATE FUNCTION in_percent(share DOUBLE) RETURNS STRING
-  USING python OPTIONS (callable 'penstock.apps.stocks.wording:in_percent', kind 'arrow');
+  USING python OPTIONS (callable 'penstock.apps.wording:in_percent', kind 'arrow');
 
 CREATE CQ news AS
 SELECT symbol, ended AS noticed,
@@ -53,8 +53,9 @@ FROM   rising_runs
 WHERE  high > low * 1.1
 UNION ALL
 SELECT symbol, ended AS noticed,
-       concat(symbol, ' made a V of ', CAST(ticks AS STRING), ' trades: from ', money(price_before), ' at ', clock(began), ' down to ',
-              money(bottom), ' at ', clock(turned), ' and back to ', money(price_after), ' at ', clock(ended)) AS sentence
+       concat(symbol, ' made a V: down ', in_percent(1 - bottom / price_before), ' from ', money(price_before), ' at ', clock(began), ' to ',
+              money(bottom), ' at ', clock(turned), ', then back up to ', money(price_after), ' at ', clock(ended), ' (',
+              CAST(ticks AS STRING), ' trades)') AS sentence
 FROM   v_shapes
 WHERE  bottom < price_before * 0.93
 OUTPUT TO memory;

@@ -1,4 +1,4 @@
-"""Functions that the queries call to put values into sentences."""
+"""Functions that queries of the examples call to put values into sentences."""
 
 from __future__ import annotations
 
