@@ -25,7 +25,7 @@ class Scopes:
 
     A stored tuple of one side is *cold* while the next rows of the other side cannot have its key, else *hot*. Answers never
     depend on it: a row that breaks a scope finds its partners on disk, later. Keys of tuples on disk stay in memory, so hot
-    and cold are exact here; bounds and sketches of chunks (`penstock.metadata.chunks`) are for states whose keys are not.
+    and cold are exact, without the bounds and sketches that pieces of a state with unknown keys would need.
 
     Parameters
     ----------
