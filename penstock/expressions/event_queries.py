@@ -14,6 +14,7 @@ from penstock.model.event_patterns import (
     EventOrder,
     EventPattern,
     LastRun,
+    Lists,
     Strategy,
     absences_of,
     atoms_of,
@@ -47,6 +48,14 @@ class EventQuery:
         Types that end a trace.
     most_runs
         Partial matches one trace may have before the query is stopped.
+    lists
+        Collapsed, `k` candidates for a list make one match with all of them and not `2^k - 1`; `match_count` tells how many
+        it stands for. No condition may compare events of such a list.
+    id_column
+        Where a row says which event it is: of rows of one trace with the same value only the first counts, those of a window
+        where there is one. Nothing: each row is an event of its own.
+    dedup_branches
+        Whether several alternatives that take the same events make one match, that of the first of them.
 
     Examples
     --------
@@ -70,6 +79,9 @@ class EventQuery:
     trace_ttl: int | None = None
     terminal: tuple[str, ...] = ()
     most_runs: int = 100_000
+    lists: Lists = Lists.ENUMERATE
+    id_column: str = ""
+    dedup_branches: bool = False
     terms: tuple[Term, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +92,10 @@ class EventQuery:
         set_field(self, "conditions", tuple(self._resolved(part) for part in parts))
         self._check_bounds()
         self._check_strategy()
+        if self.lists is Lists.COLLAPSE:
+            check_collapsible(self)
+        if self.dedup_branches:
+            self._check_branches()
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
@@ -144,3 +160,45 @@ class EventQuery:
             )
         if self.last_run is LastRun.MAXIMAL and self.strategy is Strategy.ANY:
             raise InvalidEventPattern(f"under {Strategy.ANY} every part of a run is a match: the longest run needs {Strategy.NEXT}")
+
+    def _check_branches(self) -> None:
+        """Matches of several alternatives can be compared only where they are decided at the same time."""
+        waits = {any(not absence.before for absence in term.absences) for term in self.terms}
+        if len(waits) > 1 or self.last_run is LastRun.MAXIMAL:
+            raise InvalidEventPattern(
+                "dedup_branches compares alternatives as they are decided, and these are decided at different times: an absence "
+                f"ends some of them, or {LastRun.MAXIMAL} lists do"
+            )
+
+
+def check_collapsible(query: EventQuery) -> None:
+    """Refuse to collapse lists where not every part of all candidates is a match.
+
+    Raises
+    ------
+    InvalidEventPattern
+        Some list must be chosen event by event.
+    """
+    if query.strategy is not Strategy.ANY:
+        raise InvalidEventPattern(f"only {Strategy.ANY} takes every part of a list; {query.strategy} has nothing to collapse")
+    repeated = {leaf.variable for leaf in query.atoms if leaf.is_repeated}
+    for condition in query.conditions:
+        refs = references_of(condition)
+        is_own = len({ref.variable for ref in refs}) == 1 and all(ref.at is At.CURRENT and not ref.function for ref in refs)
+        if any(ref.variable in repeated for ref in refs) and not is_own:
+            raise InvalidEventPattern(f"a collapsed list has all candidates, and '{condition}' chooses among them")
+    for term in query.terms:
+        places = {place for place, number in enumerate(term.leaves) if query.atoms[number].is_repeated}
+        if places:
+            _check_collapsible_term(query, term, places)
+
+
+def _check_collapsible_term(query: EventQuery, term: Term, repeated: set[int]) -> None:
+    if any(not term.successors[place] for place in repeated):
+        raise InvalidEventPattern("a list at the end of a pattern never stops growing; put an event behind a collapsed list")
+    if any(repeated & set(term.predecessors[place]) for place in repeated):
+        raise InvalidEventPattern("of two lists one behind the other each limits the other; collapse lists with an event between")
+    if any(not absence.before or repeated & {*absence.after, *absence.before} for absence in term.absences):
+        raise InvalidEventPattern("a collapsed list has no absence beside it, nor one at the end of the pattern")
+    if not query.reuse and not term.is_chain:
+        raise InvalidEventPattern("without reuse of events a list in an AND depends on the other events; it cannot be collapsed")

@@ -9,10 +9,12 @@ from penstock.errors import InvalidEventPattern
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import At, Reference, reference
 from penstock.expressions.nodes import Column, Expr, transform
-from penstock.model.event_patterns import Atom
+from penstock.model.event_patterns import Atom, Lists
 
 #: What measures may name beside key columns and references: times of the first and last event, number, and term.
 MATCH_START, MATCH_END, MATCH_ID, BRANCH = "match_start", "match_end", "match_id", "branch"
+#: Where lists are collapsed: how many matches one stands for, NULL if they are too many to be counted.
+MATCH_COUNT = "match_count"
 #: Columns of an event row beside its own: the variable that took it, and its number among the events of that variable.
 VARIABLE, EVENT_NUMBER = "variable", "event_number"
 
@@ -31,9 +33,9 @@ class MatchOutput:
     rows
         One row per match, or one per event of it.
     measures
-        Names and expressions over the match: key columns, `match_start`, `match_end`, `match_id`, `branch`, and
-        references. An attribute of a repeated variable means that of its last event; one of a variable that took no
-        event is NULL.
+        Names and expressions over the match: key columns, `match_start`, `match_end`, `match_id`, `branch`, of
+        collapsed lists `match_count`, and references. An attribute of a repeated variable means that of its last event;
+        one of a variable that took no event is NULL.
     columns
         Columns of the events that are shown; none means all. Without measures, one row per match shows each variable as
         a struct of them, or a list of structs.
@@ -58,6 +60,8 @@ class MatchOutput:
 def measured(name: str, query: EventQuery) -> Reference | None:
     """What a column of a measure refers to; None for the key and for what belongs to the match itself."""
     if name in query.key or name in (MATCH_START, MATCH_END, MATCH_ID, BRANCH):
+        return None
+    if name == MATCH_COUNT and query.lists is Lists.COLLAPSE:
         return None
     return reference(name)
 

@@ -13,6 +13,7 @@ from penstock.expressions.event_references import Reference
 from penstock.expressions.match_output import (
     BRANCH,
     EVENT_NUMBER,
+    MATCH_COUNT,
     MATCH_END,
     MATCH_ID,
     MATCH_START,
@@ -23,7 +24,7 @@ from penstock.expressions.match_output import (
 )
 from penstock.expressions.nodes import Column, Expr, columns_of, transform
 from penstock.expressions.typing import LONG, type_of
-from penstock.model.event_patterns import Atom
+from penstock.model.event_patterns import Atom, Lists
 from penstock.model.schema import Field, Schema
 
 
@@ -75,9 +76,15 @@ def measure_scope(query: EventQuery, output: MatchOutput, schema: Schema, time_t
     names = sorted({name for _, expr in output.measures for name in columns_of(expr)})
     refs = tuple(ref for name in names if (ref := measured(name, query)) is not None)
     keys = tuple(schema[name] for name in query.key)
+    own = own_fields(query, time_type)
+    return Schema((*keys, *own, *reference_schema(refs, schema)), "the match")
+
+
+def own_fields(query: EventQuery, time_type: pa.DataType) -> tuple[Field, ...]:
+    """What belongs to a match and not to its events."""
     times = (Field(MATCH_START, time_type), Field(MATCH_END, time_type))
-    numbers = (Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()))
-    return Schema((*keys, *times, *numbers, *reference_schema(refs, schema)), "the match")
+    counted = (Field(MATCH_COUNT, pa.int64()),) if query.lists is Lists.COLLAPSE else ()
+    return (*times, Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()), *counted)
 
 
 def output_schema(query: EventQuery, output: MatchOutput, schema: Schema, time_type: pa.DataType) -> Schema:
@@ -101,8 +108,7 @@ def output_schema(query: EventQuery, output: MatchOutput, schema: Schema, time_t
     if measures:
         return Schema((*(key for key in keys if key.name not in {item.name for item in measures}), *measures), "the match")
     variables = [_variable(leaf, output, schema) for leaf in query.atoms]
-    times = [Field(MATCH_START, time_type), Field(MATCH_END, time_type)]
-    return Schema((*keys, *times, Field(MATCH_ID, pa.int64()), Field(BRANCH, pa.int64()), *variables), "the match")
+    return Schema((*keys, *own_fields(query, time_type), *variables), "the match")
 
 
 def _variable(leaf: Atom, output: MatchOutput, schema: Schema) -> Field:
@@ -113,7 +119,7 @@ def _variable(leaf: Atom, output: MatchOutput, schema: Schema) -> Field:
 
 def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
     """Columns of events that the query or its output needs, in the order of the schema."""
-    wanted = {query.type_column, query.position_column, *query.key}
+    wanted = {query.type_column, query.position_column, query.id_column, *query.key}
     if output.rows is RowsPerMatch.ALL:
         wanted |= set(output.columns or schema.names)
     elif not output.measures:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from penstock.errors import InvalidEventPattern, Place, SyntaxMistake, TypeMistake, UnknownColumn, UserError, suggestion
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import FUNCTIONS, reference
-from penstock.expressions.match_output import BRANCH, MATCH_END, MATCH_ID, MATCH_START, MatchOutput, RowsPerMatch
+from penstock.expressions.match_output import BRANCH, MATCH_COUNT, MATCH_END, MATCH_ID, MATCH_START, MatchOutput, RowsPerMatch
 from penstock.expressions.match_schema import columns_read
 from penstock.expressions.nodes import Column, Expr, Literal, transform
 from penstock.expressions.parse import from_sqlglot
@@ -36,6 +36,7 @@ from penstock.model.event_patterns import (
     EventOrder,
     EventPattern,
     LastRun,
+    Lists,
     Strategy,
     leaves_of,
     normalised,
@@ -47,8 +48,21 @@ from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")
-_OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH)
-_OPTIONS = ("order", "reuse", "reasoning", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position")
+_OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH, MATCH_COUNT)
+_OPTIONS = (
+    "order", "reuse", "reasoning", "kleene", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position",
+    "dedup", "event_id", "dedup_branches",
+)  # fmt: skip
+#: Options that are one of a few words; the first is taken if none is written.
+_LEGAL: dict[str, list[str]] = {
+    "order": list(EventOrder),
+    "reuse": ["true", "false"],
+    "reasoning": ["fast", "off"],
+    "kleene": list(Lists),
+    "kleene_last": list(LastRun),
+    "dedup": ["false", "true"],
+    "dedup_branches": ["false", "true"],
+}
 
 
 @dataclass(frozen=True)
@@ -217,9 +231,10 @@ class _Builder:
         try:
             return EventQuery(
                 self.pattern, tuple(key), tuple(self._conditions()), within, strategy,
-                EventOrder(options.get("order", "timestamp")), options.get("reuse", "true") == "true",
-                LastRun(options.get("kleene_last", "every")), self.events.type_column, options.get("position", ""),
-                self._ttl(), self._ends(within), int(options.get("max_runs_per_key", EventQuery.most_runs)),
+                EventOrder(options["order"]), options["reuse"] == "true", LastRun(options["kleene_last"]),
+                self.events.type_column, options.get("position", ""), self._ttl(), self._ends(within),
+                int(options.get("max_runs_per_key", EventQuery.most_runs)), Lists(options["kleene"]), self._identity(),
+                options["dedup_branches"] == "true",
             )  # fmt: skip
         except InvalidEventPattern as error:
             is_located = error.place is not None and error.place.line
@@ -338,15 +353,22 @@ class _Builder:
         for name in options:
             if name not in _OPTIONS:
                 raise SyntaxMistake(f"EVENT has no option '{name}'; {suggestion(name, _OPTIONS)}", place)
-        legal: dict[str, list[str]] = {"order": list(EventOrder), "kleene_last": list(LastRun), "reuse": ["true", "false"]}
-        legal["reasoning"] = ["fast", "off"]
-        for name, values in legal.items():
+        for name, values in _LEGAL.items():
             options[name] = options.get(name, values[0]).lower()
             if options[name] not in values:
                 raise SyntaxMistake(f"option '{name}' is '{options[name]}'; {suggestion(options[name], values)}", place)
         if not options.get("max_runs_per_key", "1").isdigit():
             raise SyntaxMistake(f"option 'max_runs_per_key' is '{options['max_runs_per_key']}'; write a number", place)
         return options
+
+    def _identity(self) -> str:
+        """The column that tells which event a row is, where rows that repeat an event are to be passed over."""
+        place = self.event.options_place or self.event.place
+        if self.options["dedup"] == "true":
+            return self._column(Word(self.options.get("event_id", "event_id"), place))
+        if "event_id" in self.options:
+            raise SyntaxMistake("option 'event_id' names the column by which 'dedup true' tells repeated events", place)
+        return ""
 
     def _ttl(self) -> int | None:
         """`trace_ttl '1 hour'`, or a number where time has no units."""

@@ -61,6 +61,13 @@ class LastRun(StrEnum):
     MAXIMAL = "maximal"
 
 
+class Lists(StrEnum):
+    """What is reported of a repeated atom under skip-till-any-match: each list that fits, or one with all its candidates."""
+
+    ENUMERATE = "enumerate"
+    COLLAPSE = "collapse"
+
+
 @dataclass(frozen=True, slots=True)
 class Atom:
     """An event of one of some types, or with `repeat` a list of them in strictly increasing time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.expressions.match_output import MatchOutput, RowsPerMatch
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.elements import FOREVER
-from penstock.model.event_patterns import EventOrder, LastRun
+from penstock.model.event_patterns import EventOrder, LastRun, Lists
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.filtering import AdaptiveFilter
@@ -146,6 +146,9 @@ def _pattern_match(node: PatternMatch, clock: bool) -> list[str]:
     rules = [str(query.strategy), f"order {query.order}"] if query.order is not EventOrder.TIMESTAMP else [str(query.strategy)]
     rules += [] if query.reuse else ["no event twice in a match"]
     rules += [] if query.last_run is LastRun.EVERY else ["the longest run at the end"]
+    rules += [] if query.lists is Lists.ENUMERATE else ["one list of all candidates"]
+    rules += [f"each {query.id_column} once"] if query.id_column else []
+    rules += ["alternatives with the same events once"] if query.dedup_branches else []
     # References are names with brackets; the marks around such a name say nothing here.
     conditions = [f"where {condition}".replace("`", "") for condition in query.conditions]
     return [

@@ -41,7 +41,7 @@ def matches(query: EventQuery, rows: Sequence[Row], schema: pa.Schema) -> set[Ma
 
 
 def traces(query: EventQuery, rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Rows of equal key in order, cut after terminal events and after long silence."""
+    """Rows of equal key in order, cut after terminal events and after long silence; each event once, if the query says so."""
     by_key: dict[tuple[Any, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row.ts, row.pos)):
         key = tuple(row.values[name] for name in query.key)
@@ -54,13 +54,21 @@ def traces(query: EventQuery, rows: Sequence[Row]) -> Iterator[list[Row]]:
 def _cut(query: EventQuery, events: list[Row]) -> Iterator[list[Row]]:
     trace: list[Row] = []
     active = 0
+    met: dict[Any, int] = {}
     for row in events:
         silent = query.trace_ttl is not None and trace and row.ts - active > query.trace_ttl
         ended = any(each.values[query.type_column] in query.terminal for each in trace)
         is_tie = trace and query.order is EventOrder.TIMESTAMP and trace[-1].ts == row.ts
         if silent or (ended and not is_tie):
             yield trace
-            trace = []
+            trace, met = [], {}
+        # Types that nobody named tell of no event, unless any of them breaks a match.
+        tells = row.values[query.type_column] in query.types or query.strategy is Strategy.PARTITION
+        if tells and query.id_column and (name := row.values[query.id_column]) is not None:
+            is_again = name in met and (query.within is None or row.ts - met[name] <= query.within)
+            met[name] = row.ts
+            if is_again:
+                continue
         if not trace or row.values[query.type_column] in query.types:
             active = row.ts
         trace.append(row)

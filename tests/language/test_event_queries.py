@@ -67,6 +67,9 @@ WITH_OPTIONS = [
     ("A-G9 strict", "SEQ(A, B+, C) WHERE strict-contiguity", "position 'n'", "a1 b2 a3 b4 c5 c6", "a3 [b4] c5"),
     ("A-G10 strict", "SEQ(A, B+) WHERE strict-contiguity", "position 'n'", "a1 b2 c3 b4", "a1 [b2]"),
     ("longest", "SEQ(A, B+) WHERE skip-till-next-match", "kleene_last 'maximal'", "a1 b2 b3 c4", "a1 [b2 b3]"),
+    ("collapsed", "SEQ(A, B+, C)", "kleene 'collapse'", "a1 b2 b3 c4", "a1 [b2 b3] c4"),
+    ("OR(A,A)", "OR(A x, A y)", "dedup_branches false", "a1", "a1, a1"),
+    ("OR(A,A) once", "OR(A x, A y)", "dedup_branches true", "a1", "a1"),
 ]
 
 
@@ -100,7 +103,8 @@ def found(query: str, events: list[dict[str, Any]], one_stream: bool) -> list[di
 
 def shown(row: dict[str, Any]) -> str:
     """A match as the examples write it."""
-    variables = [value for name, value in row.items() if name not in ("id", "match_start", "match_end", "match_id", "branch")]
+    own = ("id", "match_start", "match_end", "match_id", "branch", "match_count")
+    variables = [value for name, value in row.items() if name not in own]
     texts = [
         f"[{' '.join(each['name'] for each in value)}]" if isinstance(value, list) else value["name"]
         for value in variables
@@ -133,6 +137,17 @@ def test_the_golden_examples_hold_in_the_language(query: str, within: str, event
 def test_options_change_the_rules_of_the_search(query: str, options: str, events: str, matches: str, one_stream: bool) -> None:
     answer = found(f"{placed(query, one_stream)} WITHIN 99 OPTIONS ({options})", rows(events), one_stream)
     assert sorted(map(shown, answer)) == expected(matches)
+
+
+@pytest.mark.parametrize("one_stream", [True, False], ids=["one stream", "a stream for each type"])
+def test_an_event_that_was_sent_twice_is_matched_once(one_stream: bool) -> None:
+    text = f"{placed('SEQ(A, B) WHERE [id]', one_stream)} WITHIN 99 OPTIONS (dedup true, event_id 'p')"
+    assert [shown(row) for row in found(text, rows("a1 a2 b3", [7, 7, 8]), one_stream)] == ["a1 b3"]
+
+
+def test_what_a_collapsed_match_stands_for_is_a_measure() -> None:
+    text = "SEQ(A a, B+ b[], C c) WITHIN 99 RETURN count(b) AS candidates, match_count OPTIONS (kleene 'collapse')"
+    assert found(text, rows("a1 b2 b3 c4"), one_stream=False) == [{"candidates": 2, "match_count": 3}]
 
 
 @pytest.mark.parametrize(
@@ -272,6 +287,8 @@ MISTAKES = [
     ("SEQ(A a, B+ b[]) WHERE «max»(b.p + 1) > 1 WITHIN 5", "language.syntax", "max takes an attribute of a variable: max(a.price)"),
     ("SEQ(A a, B b) WITHIN 5 RETURN «a».p + b.p", "language.syntax", "has no name; write a.p + b.p AS name"),
     ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (ordre 'total')", "language.syntax", "EVENT has no option 'ordre'"),
+    ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (event_id 'n')", "language.syntax", "'dedup true' tells repeated events"),
+    ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (dedup true)", "language.unknown-column", "'event_id'"),
     ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (order 'late')", "language.syntax", "option 'order' is 'late'; it has timestamp, total"),
     ("SEQ(A a, B b) FROM «D» WITHIN 5", "language.syntax", "say which column has the types: FROM … TYPE column"),
     ("SEQ(A a, B b) FROM D TYPE «kind» WITHIN 5", "language.unknown-column", "stream 'D' has no column 'kind'"),

@@ -111,6 +111,9 @@ def _enter(search: Search, stacks: Stacks, walk: Walk, place: int, first_sink: i
     for j in range(tables.next_starts[place], tables.next_starts[place + 1]):
         edge = tables.next_edges[j]
         high = min(high, stacks.heights[edge, walk.cursor[tables.edges[edge, 1]]])
+    if tables.is_repeated[place]:
+        # A collapsed list: the newest candidate stands for all, as what is before one of them is before that one.
+        low = max(low, high - 1)
     walk.lowest[place], walk.cursor[place] = low, high
 
 

@@ -19,7 +19,7 @@ from penstock.expressions.nodes import conjoin
 from penstock.expressions.typing import FLOATS
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
-from penstock.model.event_patterns import Absent, Atom, EventOrder, LastRun, Strategy
+from penstock.model.event_patterns import Absent, Atom, EventOrder, LastRun, Lists, Strategy
 from penstock.model.schema import Schema
 from penstock.operators.patterns._events import (
     Events,
@@ -31,10 +31,12 @@ from penstock.operators.patterns._events import (
     sort_by_code,
     split_traces,
 )
+from penstock.operators.patterns._lists import with_lists
 from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
 from penstock.operators.patterns.conditions import Conditions, OwnCondition
+from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Watched, rules_of, tables_of
 
 #: Columns stored beside a row's own: its class, its number in the whole stream, and what conditions read.
@@ -42,28 +44,6 @@ CLASS, NUMBER, DERIVED = "_class", "_number", "_derived"
 #: Types whose class is remembered: a stream has few, but nobody promises it.
 _MOST_CLASSES = 1_000
 _TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
-
-
-@dataclass(frozen=True, slots=True)
-class MatchSet:
-    """Matches over stored rows: match m takes rows `rows[starts[m] : starts[m + 1]]` at the atoms beside them."""
-
-    term: Int64s
-    decided: Int64s
-    starts: Int64s
-    rows: Int64s
-    atoms: Int64s
-    ids: Int64s
-
-    @property
-    def number(self) -> int:
-        return len(self.term)
-
-    def take(self, chosen: Int64s) -> MatchSet:
-        lengths = np.diff(self.starts)[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        nodes = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
-        return MatchSet(self.term[chosen], self.decided[chosen], starts, self.rows[nodes], self.atoms[nodes], self.ids[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +88,8 @@ class PatternEngine:
 
     Notes
     -----
-    Terms without repetition under skip-till-any-match are sought by sequence scan and construction, all others by runs.
+    Terms without repetition, or with collapsed lists, under skip-till-any-match are sought by sequence scan and construction,
+    all others by runs.
     """
 
     def __init__(self, query: EventQuery, schema: pa.Schema, watched: Watched | None = None) -> None:
@@ -158,7 +139,8 @@ class PatternEngine:
         return [pa.field(CLASS, pa.int64()), *numbers, *derived]
 
     def _is_scanned(self, number: int) -> bool:
-        return self.rules.strategy == ANY and not self._tables[number].is_repeated.any()
+        collapses = self.query.lists is Lists.COLLAPSE
+        return self.rules.strategy == ANY and (collapses or not self._tables[number].is_repeated.any())
 
     def _compiled_local(self) -> list[OwnCondition | None]:
         return [OwnCondition(conjoin(parts), self.schema) if parts else None for parts in self.conditions.local]
@@ -345,7 +327,10 @@ class PatternEngine:
             found, due = scan(search, horizon, keep)
             matches, width = found.events.shape
             starts, places = np.arange(matches + 1) * width, np.tile(np.arange(width), matches)
-            rows, decided = order[found.events.reshape(-1)], found.decided
+            taken, decided = found.events.reshape(-1), found.decided
+            if matches and search.tables.is_repeated.any():
+                starts, places, taken = with_lists(search, found.events)
+            rows = order[taken]
         else:
             runs, matches, due, crowded = follow(search, horizon, keep)
             starts, decided = runs.starts[: matches + 1], runs.decided[:matches]

@@ -24,8 +24,10 @@ from penstock.model.event_patterns import Strategy
 from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
-from penstock.operators.patterns.engine import CLASS, MatchSet, PatternEngine, trace_codes
+from penstock.operators.patterns.engine import CLASS, PatternEngine, trace_codes
+from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
+from penstock.operators.patterns.repeats import Repeats
 from penstock.operators.patterns.tables import NAMED, WATCHED
 from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
 from penstock.operators.segments import SegmentLog
@@ -127,6 +129,7 @@ class PatternMatch:
         self._stored_schema = pa.schema([*own, *self._engine.extra_fields, *([MASKED] if self._is_shadow else [])])
         self._waiting = Waiting(pa.schema([*self._stored_schema, *([KIND] if self._watch is not None else [])]))
         self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
+        self._repeats = Repeats(query, self._stored_schema) if query.id_column else None
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
         #: Slot of the trace of each kept row under constraints; the rows' codes too, where each trace that lasts has its rows.
         self._slots = self._kept_codes = _NO_ROWS
@@ -149,7 +152,7 @@ class PatternMatch:
         """Columns of a row that output, key or a condition on complete matches need."""
         across = [self._engine.conditions.across[number] for number in self._engine.residual]
         residual = {name for each in across for name in self._rows.attributes_of(each.expr)}
-        wanted = {name.lower() for name in (*self._rows.needed, *residual)}
+        wanted = {name.lower() for name in (*self._rows.needed, *residual, self.query.id_column)}
         return [name for name in self._engine.schema.names if name.lower() in wanted]
 
     # -- rows -------------------------------------------------------------------------------------------------------------
@@ -206,6 +209,8 @@ class PatternMatch:
     def _advance(self, frontier: int) -> list[Batch | Quarantined]:
         horizon, self._frontier = Horizon(self._frontier, frontier), frontier
         released = self._waiting.release(frontier)
+        if self._repeats is not None:
+            released = self._repeats.without(released, int64s(released.column(CLASS)), frontier)
         is_silent = self._watch is not None and self._watch.has_silent(frontier)
         if not released.num_rows and not is_silent and not (self._due < frontier).any():
             self._forget_old(frontier)
@@ -336,24 +341,33 @@ class PatternMatch:
     def _results(self, matches: MatchSet, stored: Batch) -> list[Batch | Quarantined]:
         for number in self._engine.residual:
             matches = matches.take(self._rows.truth(self._engine.conditions.across[number].expr, matches, stored))
+        if self.query.dedup_branches:
+            matches = matches.once_per_events()
         self._totals["matches"] += matches.number
         if self._is_shadow and matches.number:
             of_no_use = int64s(stored.column(MASKED.name))[matches.rows] >> matches.atoms & 1
             self._totals["lost"] += int(np.count_nonzero(np.bitwise_or.reduceat(of_no_use, matches.starts[:-1])))
         return [self._rows.rows(matches, stored)] if matches.number else []
 
+    @property
+    def _logs(self) -> list[SegmentLog]:
+        """Everything that is stored, up to date."""
+        self._write()
+        if self._repeats is None:
+            return [self._waiting.log, self._log, self._traces]
+        self._repeats.write()
+        return [self._waiting.log, self._log, self._traces, self._repeats.log]
+
     # -- state ------------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        self._write()
-        meta = {
-            "frontier": self._frontier,
-            "totals": dict(self._totals),
-            "next": [self._waiting.log.next, self._log.next],
-        }
+        logs = self._logs
+        meta = {"frontier": self._frontier, "totals": dict(self._totals), "next": [log.next for log in logs[:2]]}
+        if self._repeats is not None:
+            meta |= {"repeats": [self._repeats.log.next, self._repeats.passed_over]}
         if self._watch is not None:
             meta |= {"watch": self._watch.totals, "types": list(self._watch.types), "traces": self._traces.next}
-        return State(meta, {**self._waiting.log.stored(), **self._log.stored(), **self._traces.stored()})
+        return State(meta, {name: part for log in logs for name, part in log.stored().items()})
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
@@ -363,6 +377,9 @@ class PatternMatch:
         self._kept = Batch.restored(self._log.whole(self._stored_schema)) if len(self._log) else Batch.empty(self._stored_schema)
         # When matches become due is derived: looking at every trace once more changes nothing and tells.
         self._due = np.full(self._kept.num_rows, NEVER, np.int64)
+        if self._repeats is not None and "repeats" in meta:
+            next_number, self._repeats.passed_over = meta["repeats"]
+            self._repeats.reload(next_number, state.segments)
         if self._watch is not None and "watch" in meta:
             self._traces.reload(meta["traces"], state.segments)
             rows = self._traces[next(iter(self._traces))] if len(self._traces) else None
@@ -373,13 +390,13 @@ class PatternMatch:
             self._has_slots = self._has_slots and bool((self._slots >= 0).all())
 
     def counters(self) -> Mapping[str, int]:
-        self._write()
-        logs = (self._waiting.log, self._log, self._traces)
+        logs = self._logs
         return {
             "state_rows": sum(log.num_rows for log in logs),
             "state_bytes": sum(log.num_bytes for log in logs),
             "segments": sum(map(len, logs)),
             "kept_events": self._kept.num_rows,
             **self._totals,
+            **({} if self._repeats is None else {"repeated": self._repeats.passed_over}),
             **({} if self._watch is None else self._watch.totals),
         }

@@ -12,6 +12,7 @@ from penstock.expressions.event_references import At, Reference, references_of
 from penstock.expressions.match_output import (
     BRANCH,
     EVENT_NUMBER,
+    MATCH_COUNT,
     MATCH_END,
     MATCH_ID,
     MATCH_START,
@@ -23,8 +24,12 @@ from penstock.expressions.match_output import (
 from penstock.expressions.match_schema import measure_scope, output_schema, reference_schema
 from penstock.expressions.nodes import Expr
 from penstock.model.batch import Batch, Int64s
+from penstock.model.event_patterns import Lists
 from penstock.model.schema import Schema
-from penstock.operators.patterns.engine import MatchSet
+from penstock.operators.patterns.match_set import MatchSet
+
+#: Candidates whose lists can be counted in an integer.
+_MOST_COUNTED = 62
 
 
 class MatchRows:
@@ -104,10 +109,22 @@ class MatchRows:
         end = np.maximum.reduceat(times, whole) if len(whole) else times
         columns |= {MATCH_START: self._time(start), MATCH_END: self._time(end)}
         columns |= {MATCH_ID: pa.array(matches.ids), BRANCH: pa.array(matches.term)}
+        if self.query.lists is Lists.COLLAPSE:
+            columns[MATCH_COUNT] = self._counts(matches)
         for name in self._scope.names:
             if (ref := measured(name, self.query)) is not None:
                 columns[name] = self._referred(ref, matches, stored)
         return columns
+
+    def _counts(self, matches: MatchSet) -> pa.Array:
+        """How many matches each stands for: of k candidates for a list every part but the empty one, 2^k - 1."""
+        counts, candidates = np.ones(matches.number, np.int64), np.zeros(matches.number, np.int64)
+        for atom, leaf in enumerate(self.query.atoms):
+            if leaf.is_repeated:
+                lengths = self._lengths(atom, matches)
+                candidates += lengths
+                counts *= np.where(lengths > 0, (np.int64(1) << np.minimum(lengths, _MOST_COUNTED)) - 1, 1)
+        return pa.array(counts, mask=candidates > _MOST_COUNTED)
 
     def _time(self, values: Int64s) -> pa.Array:
         times = pa.array(values)

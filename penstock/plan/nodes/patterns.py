@@ -90,7 +90,8 @@ class PatternMatch:
         position = events[query.position_column].name if query.position_column else ""
         conditions = tuple(spelled(condition, query, events) for condition in query.conditions)
         kind = events[query.type_column].name
-        query = replace(query, key=key, conditions=conditions, type_column=kind, position_column=position)
+        identity = events[query.id_column].name if query.id_column else ""
+        query = replace(query, key=key, conditions=conditions, type_column=kind, position_column=position, id_column=identity)
         resolved = self.output.resolved(query)
         measures = tuple((name, spelled(expr, query, events)) for name, expr in resolved.measures)
         shown = tuple(events[name].name for name in resolved.columns)

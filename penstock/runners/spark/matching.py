@@ -52,7 +52,8 @@ def match(
         Directory for late and bad rows and events without key. Without one they fail the query.
     options
         `order="total"`, `reuse=False`, `kleene_last="maximal"`, `trace_ttl="1 hour"`, `terminal="Done"`,
-        `max_runs_per_key=1000`, `position="offset"`.
+        `max_runs_per_key=1000`, `position="offset"`, `kleene="collapse"`, `dedup=True` with `event_id="offset"`,
+        `dedup_branches=True`.
 
     Returns
     -------

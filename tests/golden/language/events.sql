@@ -57,6 +57,8 @@ CREATE CQ rising AS EVENT SEQ(Stock+ a[], Stock b) WHERE skip-till-next-match AN
   WITHIN 10 minutes RETURN symbol, count(a) AS rises, max(a.price), a[1].price AS low, b.price;
 CREATE CQ longest AS EVENT SEQ(Stock a, Stock* b[]) WHERE partition-contiguity AND [symbol] AND b.price > a.price WITHIN 0 seconds
   OPTIONS (kleene_last 'maximal');
+CREATE CQ volumes AS EVENT SEQ(Stock a, Stock+ b[], Stock c) WHERE [symbol] WITHIN 1 minute RETURN sum(b.volume) AS volume, match_count
+  OPTIONS (kleene 'collapse', dedup true, event_id 'volume', dedup_branches true);
 ----
 rising
 PatternMatch SEQ(Stock+ a[], Stock b) by symbol [within 10 minutes]
@@ -75,4 +77,11 @@ PatternMatch SEQ(Stock a, Stock* b[]) by symbol [within 0 seconds]
   . partition-contiguity, the longest run at the end
   . where b[i].price > a.price
   Project event_type = 'Stock', symbol, price, volume, ts
+    Scan Stock
+
+volumes
+PatternMatch SEQ(Stock a, Stock+ b[], Stock c) by symbol [within 1 minute]
+  . skip-till-any-match, one list of all candidates, each volume once, alternatives with the same events once
+  . shows volume = sum(b.volume), match_count
+  Project event_type = 'Stock', symbol, volume
     Scan Stock

@@ -41,6 +41,7 @@ QUERIES = (
     "SEQ(A a, B b){} WHERE [id] OPTIONS (trace_ttl 4)",
     "SEQ(A a, B b){} WHERE [id] AND a.p > 0 OPTIONS (terminal 'C')",
     "SEQ(A a, B b){} WHERE [id] WITHIN 4 OPTIONS (order 'total')",
+    "SEQ(A a, B b){} WHERE [id] WITHIN 9 OPTIONS (dedup true, event_id 'p')",
 )
 
 
