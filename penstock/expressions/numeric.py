@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 _LONG = np.iinfo(np.int64)
 #: Doubles from here on have no fractional half: rounding by scaling would lose digits.
 _SCALABLE = 2.0**49
+#: Sixteen digits before the point and fifteen behind it are more than decimals usually have.
+_LONG_DECIMALS = Context(prec=40)
 
 
 def values(datum: Datum) -> npt.NDArray[Any]:
@@ -192,5 +194,5 @@ def _rounded_slowly(exact: npt.NDArray[Any], result: npt.NDArray[Any], slow: Any
     replaced = np.array(result, ndmin=1)
     for position in np.flatnonzero(np.atleast_1d(slow)):
         number = Decimal(repr(float(np.atleast_1d(exact)[position])))
-        replaced[position] = float(number.quantize(unit, ROUND_HALF_UP))
+        replaced[position] = float(number.quantize(unit, ROUND_HALF_UP, _LONG_DECIMALS))
     return replaced.reshape(np.shape(result))

@@ -109,9 +109,9 @@ def tables_of(term: Term, query: EventQuery, conditions: Conditions) -> TermTabl
     tests = [_tested_at(index, mine, place) for index in range(len(term.leaves))]
     absent_tests = [[each.program for each in mine if each.absent == absence.number] for absence in term.absences]
     slots = [
-        (4 * number, place[slot.atom], slot.column, slot.is_float, slot.is_before)
+        (4 * number, place[slot.variable], slot.column, slot.is_float, slot.is_before)
         for number, slot in enumerate(conditions.slots)
-        if slot.atom in place
+        if slot.variable in place
     ]
     return TermTables(
         _ints(term.leaves),

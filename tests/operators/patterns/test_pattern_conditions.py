@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from pattern_cases import SCHEMA, answers, events, query
 
+from penstock.errors import InvalidEventPattern
 from penstock.model.event_patterns import Strategy, atom, seq
 from penstock.model.schema import Schema
 from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.operator import PatternMatch
 
 LARGE = 2**63 - 1
 NUMBERS = [0, 1, -1, 2, 7, -7, 2**31, LARGE, -LARGE - 1, None]
@@ -27,6 +29,11 @@ CONDITIONS = [
     "NOT (a.p = b.p) OR a.p + b.p IS NULL",
     "a.p + 1.5 > b.p % 2.5",
     "abs(a.p) = abs(b.p)",
+    "abs(a.p - b.p) <= 1",
+    "floor(a.p / b.p) = 0 OR ceil(a.p / b.p) = -1",
+    "round(a.p / b.p, 1) > 0.1",
+    "greatest(a.p, b.p, 1) = 7 OR least(a.p, b.p) = coalesce(b.p, a.p)",
+    "CASE WHEN a.p > b.p THEN 'falls' WHEN a.p < b.p THEN 'rises' END = 'rises'",
 ]
 
 
@@ -44,3 +51,11 @@ def test_what_concerns_one_event_is_computed_before_the_search() -> None:
     assert [[str(part) for part in parts] for parts in conditions.local] == [["p > 3"], []]
     assert [str(expr) for expr in conditions.derived] == ["lower(s)", "s", "p + 1L", "p * 2L"]
     assert all(each.program >= 0 for each in conditions.across)
+
+
+def test_a_condition_that_cannot_be_tested_while_a_match_grows_says_what_to_do() -> None:
+    sought = query(seq(atom("A", "a"), atom("B", "b")), "concat(a.s, b.s) = 'xy'", strategy=Strategy.NEXT)
+    with pytest.raises(
+        InvalidEventPattern, match=r"while a match grows: 'concat.* of one event alone, or select among the matches"
+    ):
+        PatternMatch(sought, SCHEMA)

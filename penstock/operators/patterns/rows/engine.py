@@ -8,22 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.codes import as_integers, order_codes, owned, validity
+from penstock.columnar.codes import owned
 from penstock.errors import TooManyRuns
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.row_queries import RowQuery, SkipTo, check_types
-from penstock.expressions.typing import FLOATS
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
 from penstock.model.schema import Schema
 from penstock.operators.patterns._events import Horizon, hash_matches, sort_by_code
-from penstock.operators.patterns._machine import Values, new_scratch
+from penstock.operators.patterns._machine import new_scratch
+from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, Found, Rows, Rules, search
 from penstock.operators.patterns.rows._trail import Machine, new_trail
 from penstock.operators.patterns.rows.conditions import RowConditions, shifted_name
 from penstock.operators.patterns.rows.program import Program
 
-_TEXTS = (pa.string(), pa.binary())
 _SKIPS = {SkipTo.PAST_LAST: PAST_LAST, SkipTo.NEXT: TO_NEXT, SkipTo.FIRST: TO_FIRST, SkipTo.LAST: TO_LAST}
 
 
@@ -130,7 +129,7 @@ class RowEngine:
         rows = Rows(owned(stored.ts[order]), self._bits(wide), bounds, _firsts(bounds, behind[order]))
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in wide.columns], names=wide.schema.names)
         # A row that does not exist stands behind the last: what conditions compute of it, they compute of NULLs.
-        values = _values([pa.concat_arrays([derived(wide), derived(nothing)]) for derived in self._derived], len(order) + 1)
+        values = values_of([pa.concat_arrays([derived(wide), derived(nothing)]) for derived in self._derived], len(order) + 1)
         machine = Machine(self._table, self._program, self._registers, self._slots, self._programs, values, self._scratch)
         longest = int(np.diff(rows.bounds).max(initial=0))
         trail = new_trail(machine, len(order), longest, self._rules.remembers)
@@ -197,20 +196,3 @@ def _firsts(bounds: Int64s, behind: npt.NDArray[np.bool_]) -> Int64s:
     ahead = np.concatenate([[0], np.cumsum(behind)])
     firsts: Int64s = bounds[:-1] + ahead[bounds[1:]] - ahead[bounds[:-1]]
     return firsts
-
-
-def _values(columns: list[pa.Array], rows: int) -> Values:
-    """What conditions read, as integers and as floats of the same bits; texts are numbered in their order."""
-    ints, nulls = np.zeros((len(columns), rows), np.int64), np.zeros(rows, np.int64)
-    texts = [number for number, column in enumerate(columns) if column.type in _TEXTS]
-    if texts:
-        numbered = order_codes(pa.concat_arrays([columns[number] for number in texts]))[0]
-    for number, column in enumerate(columns):
-        if number in texts:
-            start = texts.index(number) * rows
-            ints[number] = numbered[start : start + rows]
-        else:
-            ints[number] = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
-        if column.null_count:
-            nulls |= (~validity(column)).astype(np.int64) << number
-    return Values(ints, ints.view(np.float64), nulls)

@@ -111,6 +111,10 @@ def test_a_place_that_would_find_the_same_match_again_is_not_gone_to(skip: str) 
         ("PATTERN (a b) DEFINE b AS p > a.p", [None, 2, 3], ["a2 b3"]),
         ("PATTERN (a b) DEFINE b AS CLASSIFIER() = 'b' AND p BETWEEN a.p AND a.p + 1", [1, 2, 5], ["a1 b2"]),
         ("PATTERN (a b) DEFINE b AS SUM(a.p * 2 + 1) = p", [1, 3], ["a1 b3"]),
+        ("PATTERN (a b) DEFINE b AS ABS(p - a.p) > 3", [5, 1, 2, 6], ["a5 b1", "a2 b6"]),
+        ("PATTERN (a b+) DEFINE b AS p >= GREATEST(FIRST(a.p), AVG(b.p), 3)", [1, 4, 5, 2], ["a1 b4 b5"]),
+        ("PATTERN (a b) DEFINE b AS COALESCE(a.p, p + 1) = 3 AND FLOOR(a.p / p) IS NULL", [None, 2, 3, 0], ["aNone b2", "a3 b0"]),
+        ("PATTERN (a b) DEFINE b AS CASE WHEN a.p > p THEN 'falls' ELSE a.s END = 'falls'", [3, 4, 2], ["a4 b2"]),
     ],
 )
 def test_conditions_see_the_rows_taken_so_far(text: str, prices: list[int | None], found: list[str]) -> None:
@@ -118,8 +122,9 @@ def test_conditions_see_the_rows_taken_so_far(text: str, prices: list[int | None
 
 
 def test_a_condition_that_no_compiled_loop_can_test_is_refused_when_the_query_is_made() -> None:
-    with pytest.raises(InvalidEventPattern, match="cannot be tested while a match grows"):
-        RowPatternMatch(query("PATTERN (a b) DEFINE b AS ABS(p - a.p) > 3"), SCHEMA)
+    advice = "'concat.*' is computed of several events; .* of one event alone, or select among the matches in a query around"
+    with pytest.raises(InvalidEventPattern, match=f"cannot be tested while a match grows: {advice}"):
+        RowPatternMatch(query("PATTERN (a b) DEFINE b AS CONCAT(s, a.s) = 'ab'"), SCHEMA)
 
 
 def test_functions_of_one_row_and_earlier_ones_are_free() -> None:

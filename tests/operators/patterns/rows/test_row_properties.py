@@ -47,6 +47,10 @@ DEPENDENT = (
     "COUNT({v}.p) < 2 AND p <> MIN(p) + 1",
     "FIRST({v}.p, 1) IS NULL",
     "PREV({v}.p) < p",
+    "ABS(p - FIRST({v}.p)) <= 1",
+    "COALESCE({v}.s, s, 'c') <> 'b'",
+    "CASE WHEN p > {v}.p THEN x ELSE AVG(x) END >= 1",
+    "ROUND(x * {v}.p) > FLOOR(x) OR GREATEST(p, {v}.p, FIRST(p)) = 2",
 )
 MEASURES = (
     "FIRST({v}.p) AS m1",
