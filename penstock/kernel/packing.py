@@ -357,7 +357,9 @@ def _hashed_type(kind: pa.DataType) -> pa.DataType:
 
 
 def lives_in(mark: Punctuation, keys: tuple[str, ...], shard: int, shards: int, schema: Schema) -> bool:
-    """Whether all rows the punctuation speaks about belong to one shard, by the key columns."""
+    """Whether all rows the punctuation speaks about belong to one shard, by the key columns; without any the first has all."""
+    if not keys:
+        return shard == 0
     listed = _listed(mark, keys)
     return bool(listed) and bool((_homes(listed, keys, shards, schema) == shard).all())
 

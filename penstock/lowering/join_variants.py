@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
+from penstock.lowering.row_windows import numbered_schemas, rank_names
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Rows
 from penstock.operators.joins.approximate import ApproximateJoin
@@ -25,6 +26,8 @@ _WITH_WINDOWS: Mapping[JoinVariant, type[PWJoin]] = {
 }  # fmt: skip
 #: Windows stand in the query, and in a shard only heartbeats tell the time.
 _GIVEN = ("windows", "clock")
+#: The option that asks for rows to be counted first and joined in all shards.
+SPREAD = "spread"
 
 
 def hinted(node: nodes.WindowJoin, hint: JoinHint) -> Callable[[], Operator]:
@@ -35,7 +38,12 @@ def hinted(node: nodes.WindowJoin, hint: JoinHint) -> Callable[[], Operator]:
         return partial(ApproximateJoin, *given[:4], allowed_loss(hint), node.life, node.residual)
     if hint.variant in _WITHOUT_WINDOWS:
         return partial(_WITHOUT_WINDOWS[hint.variant], *given, pjoin_config(hint))
-    return partial(_WITH_WINDOWS[hint.variant], *given, window_config(hint, node.windows))
+    make = _WITH_WINDOWS[hint.variant]
+    config = window_config(hint, node.windows)
+    if not node.spreads_counted:
+        return partial(make, *given, config)
+    numbered = tuple(schema.arrow for schema in numbered_schemas(node))
+    return partial(make, numbered, *given[1:], config, rank_names(node))
 
 
 def pjoin_config(hint: JoinHint) -> PJoinConfig:
@@ -55,8 +63,15 @@ def pjoin_config(hint: JoinHint) -> PJoinConfig:
 def window_config(hint: JoinHint, windows: tuple[Any, ...]) -> JoinConfig:
     """The configuration that the options of the other hints describe."""
     known = [field.name for field in fields(JoinConfig) if field.name not in _GIVEN]
-    clock: Clock = "global_order" if any(isinstance(window, Rows) for window in windows) else "frontier"
-    return JoinConfig(windows, clock=clock, **_options(hint, known))
+    counts_rows = any(isinstance(window, Rows) for window in windows)
+    changes = _options(hint, [*known, SPREAD])
+    if not isinstance(spread := changes.pop(SPREAD, False), bool):
+        raise InvalidConfiguration(f"spread is {spread!r}; write TRUE or FALSE", hint.place or f"hint {hint}")
+    if spread and not counts_rows:
+        text = "spread is for windows that count rows, [ROWS n]; other joins are spread over the shards anyway"
+        raise InvalidConfiguration(text, hint.place or f"hint {hint}")
+    clock: Clock = "global_order" if counts_rows else "frontier"
+    return JoinConfig(windows, clock=clock, **changes)
 
 
 def allowed_loss(hint: JoinHint) -> float:

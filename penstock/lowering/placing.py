@@ -89,8 +89,10 @@ def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
     if isinstance(node, MJoin):
         return list(spread_of(node).keys)
     if isinstance(node, nodes.WindowJoin):
-        # The last rows of an input are the last of all its keys: one place has to count them.
-        return [() for _ in inputs] if node.counts_rows else _join_keys(node, inputs)
+        # The last rows of an input are the last of all its keys: one place has to count them, here or before.
+        if node.counts_rows:
+            return list(node.keys) if node.spreads_counted else [() for _ in inputs]
+        return _join_keys(node, inputs)
     if isinstance(node, nodes.GroupBy | nodes.Distinct):
         columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
         return [_enough(_spread(node.window, columns), inputs[0])]

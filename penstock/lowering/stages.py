@@ -32,6 +32,7 @@ from penstock.lowering.placing import (
     wanted_keys,
 )
 from penstock.lowering.prefix import Prefix, prefix_of
+from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, StreamDeclaration
 from penstock.model.schema import Schema
@@ -162,6 +163,8 @@ class _Builder:
         if isinstance(node, nodes.Reference):
             return self._reference(node)
         inputs = [self._below(part) for part in node.inputs]
+        if isinstance(node, nodes.WindowJoin) and node.spreads_counted:
+            inputs = self._counted(node, inputs)
         if isinstance(node, nodes.Select | nodes.Project) and isinstance(inputs[0], Prefix | Floating):
             return Floating(node, inputs[0])
         wanted = wanted_keys(node, inputs)
@@ -183,6 +186,13 @@ class _Builder:
             self._users[shared] = {self._query}
             self.placements[repr(node)] = (level, shared, shown_keys(wanted))
         return Placed(level, (shared, branch), node.schema, *spread)
+
+    def _counted(self, node: nodes.WindowJoin, inputs: list[Found]) -> list[Found]:
+        """The inputs of a join behind the operator that counts their rows, in one shard."""
+        inputs = [self._followed(found, ()) for found in inputs]
+        level = max(self._level_for(found, ()) for found in inputs)
+        sources = tuple(self._at(found, (), level) for found in inputs)
+        return [*numbered(node, self._apart("Sequencer", sequencer_recipe(node), level, sources), level)]
 
     def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
@@ -257,15 +267,15 @@ class _Builder:
                 continue  # an end told elsewhere must be known in the shard of the value
             told = item.reference
             sources = (port, *(((self._reference_entry(told, level, keys == ()), ""),) if told is not None else ()))
-            port = (self._generator(recipe, level, sources), "")
+            port = (self._apart("Generator", recipe, level, sources), "")
         return port
 
-    def _generator(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str:
-        """One operator for all who read the entry."""
+    def _apart(self, kind: str, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str:
+        """An operator that no node of the plan stands for; one for all who want the same."""
         name = self._shared_split(recipe, level, sources)
         if name is None:
             self._count += 1
-            name = f"Generator{self._count}"
+            name = f"{kind}{self._count}"
             self._level(level).nodes.append(GraphNode(name, recipe, sources))
             self._users[name] = set()
         self._users[name].add(self._query)

@@ -40,6 +40,8 @@ def choose(node: WindowJoin, inputs: Sequence[Knowledge]) -> JoinChoice:
     closing = _closing(node, inputs)
     reasons = [f"windows on {_listed(windows)}" if windows else "no window", f"punctuations: {closing}" if closing else ""]
     counts = "rows are counted in one shard" if node.counts_rows else ""
+    if node.counts_rows and not node.spreads_counted:
+        counts += f" and joined there ({'PWJOIN' if len(node.parts) == 2 else 'MPWJOIN'}(spread = TRUE) joins them in all shards)"
     why = "; ".join(filter(None, [*reasons, "" if closing else "nobody closes the key", counts]))
     if len(node.parts) > 2:
         return JoinChoice(JoinVariant.MPWJOIN if closing else JoinVariant.MWJOIN, f"{len(node.parts)} inputs, {why}")

@@ -224,6 +224,11 @@ class WindowJoin:
         return any(isinstance(window, Rows) for window in self.windows)
 
     @property
+    def spreads_counted(self) -> bool:
+        """Whether rows that were counted in one place are to be joined in all shards, as the option `spread` asks."""
+        return self.counts_rows and self.hint is not None and ("spread", True) in self.hint.options
+
+    @property
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import InvalidPlan, InvalidWindow
+from penstock.errors import InvalidConfiguration, InvalidPlan, InvalidWindow
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.lowering.stages import build_job
@@ -103,29 +103,43 @@ def _batch(rows: Stream, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-@settings(max_examples=40, deadline=None)
-@given(inputs=streams(), given_windows=st.tuples(windows, windows), cuts=st.sets(st.integers(0, 9)), shards=st.integers(1, 3))
-@example([[(0, 1, 0), (1, 2, 0), (0, 3, 1)], [(0, 4, 1), (0, 5, 1)], []], (("ROWS", 1), ("ROWS", 1)), {1}, 2)
-def test_a_join_of_two_inputs_equals_brute_force_for_every_batching(
-    inputs: list[Stream], given_windows: tuple[tuple[str, int], ...], cuts: set[int], shards: int
+def spread_hint(given_windows: Sequence[tuple[str, int]], variant: str) -> str:
+    """Asks for the join to run in all shards; only where rows are counted is there anything to ask."""
+    return f"/*+ {variant}(spread = TRUE) */ " if any(kind == "ROWS" for kind, _ in given_windows) else ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    inputs=streams(), given_windows=st.tuples(windows, windows), cuts=st.sets(st.integers(0, 9)), shards=st.integers(1, 3),
+    variant=st.sampled_from(["", "PWJOIN", "WJOIN"]),
+)  # fmt: skip
+@example([[(0, 1, 0), (1, 2, 0), (0, 3, 1)], [(0, 4, 1), (0, 5, 1)], []], (("ROWS", 1), ("ROWS", 1)), {1}, 2, "")
+@example([[(0, 1, 0), (1, 2, 0), (0, 3, 1)], [(0, 4, 1), (0, 5, 1)], []], (("ROWS", 1), ("ROWS", 1)), {1}, 3, "PWJOIN")
+def test_a_join_of_two_inputs_equals_brute_force_for_every_batching_in_one_shard_and_in_all(
+    inputs: list[Stream], given_windows: tuple[tuple[str, int], ...], cuts: set[int], shards: int, variant: str
 ) -> None:
+    hint = spread_hint(given_windows, variant) if variant else ""
     first, second = given_windows
-    text = f"{STREAMS}CREATE CQ q AS SELECT a.v AS x, b.v AS y FROM a{clause(first)}, b{clause(second)} WHERE a.k = b.k"
+    text = f"{STREAMS}CREATE CQ q AS SELECT {hint}a.v AS x, b.v AS y FROM a{clause(first)}, b{clause(second)} WHERE a.k = b.k"
     assert answers(text, inputs, sorted(cuts), shards) == brute_force(inputs[:2], given_windows)
 
 
 @settings(max_examples=20, deadline=None)
-@given(inputs=streams(), given_windows=st.tuples(windows, windows, windows), cuts=st.sets(st.integers(0, 9), max_size=3))
+@given(
+    inputs=streams(), given_windows=st.tuples(windows, windows, windows), cuts=st.sets(st.integers(0, 9), max_size=3),
+    is_spread=st.booleans(),
+)  # fmt: skip
 def test_a_join_of_three_inputs_equals_brute_force(
-    inputs: list[Stream], given_windows: tuple[tuple[str, int], ...], cuts: set[int]
+    inputs: list[Stream], given_windows: tuple[tuple[str, int], ...], cuts: set[int], is_spread: bool
 ) -> None:
+    hint = spread_hint(given_windows, "MPWJOIN") if is_spread else ""
     sources = ", ".join(f"{name}{clause(window)}" for name, window in zip("abc", given_windows, strict=True))
-    text = f"{STREAMS}CREATE CQ q AS SELECT a.v AS x, b.v AS y, c.v AS z FROM {sources} WHERE a.k = b.k AND b.k = c.k"
+    text = f"{STREAMS}CREATE CQ q AS SELECT {hint}a.v AS x, b.v AS y, c.v AS z FROM {sources} WHERE a.k = b.k AND b.k = c.k"
     assert answers(text, inputs, sorted(cuts), 2) == brute_force(inputs, given_windows)
 
 
 @settings(max_examples=20, deadline=None)
-@given(inputs=streams(), size=st.integers(0, 4), hint=st.sampled_from(["", "/*+ WJOIN */ ", "/*+ PWJOIN */ "]))
+@given(inputs=streams(), size=st.integers(0, 4), hint=st.sampled_from(["", "/*+ WJOIN */ ", "/*+ PWJOIN(spread = TRUE) */ "]))
 def test_rows_that_fail_a_condition_take_a_place_in_the_window(inputs: list[Stream], size: int, hint: str) -> None:
     text = (
         f"{STREAMS}CREATE CQ q AS SELECT {hint}a.v AS x, b.v AS y FROM a [ROWS {size}], b [ROW {size}] WHERE a.k = b.k AND a.v > 1"
@@ -141,12 +155,13 @@ def test_a_select_in_from_filters_before_rows_are_counted() -> None:
     assert answers(text, inputs, (), 2) == [(9, 5)]
 
 
-def test_closed_keys_are_purged_and_still_take_a_place_in_the_window() -> None:
+@pytest.mark.parametrize("hint", ["", "/*+ PWJOIN(spread = TRUE) */"])
+def test_g25_closed_keys_are_purged_and_still_take_a_place_in_the_window(hint: str) -> None:
     """The example of the literature: b4 and b7 are purged of b1 … b12, and the window of ten rows begins with b3."""
-    text = """
+    text = f"""
     CREATE STREAM a (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);
     CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
-    CREATE CQ q AS SELECT a.k FROM a [ROWS 10], b [ROWS 10] WHERE a.k = b.k
+    CREATE CQ q AS SELECT {hint} a.k FROM a [ROWS 10], b [ROWS 10] WHERE a.k = b.k
     """
     catalog = parse_application(text)
     runner = LocalRunner(build_job(catalog, 2))
@@ -166,8 +181,47 @@ def test_closed_keys_are_purged_and_still_take_a_place_in_the_window() -> None:
     runner.run({"b": of_b(99, 20), "a": of_a([98], 20, [None])})
     assert sorted(row["k"] for row in runner.collected.rows("q")) == [3, 12]
     # Five rows of a, b4 … b13 without the two purged ones, and the last row of either input, which waits.
-    assert runner.report()["WindowJoin1"]["state_rows"] == 5 + 8 + 2
+    assert sum(found.get("state_rows", 0) for found in runner.report().values()) == 5 + 8 + 2
     runner.end()
+
+
+def test_counted_rows_are_joined_in_all_shards_where_the_hint_asks_for_it() -> None:
+    inputs: list[Stream] = [[(key, 0, ts) for ts, key in enumerate(range(40))], [(key, 0, 40) for key in range(40)], []]
+    text = f"{STREAMS}CREATE CQ q AS SELECT /*+ PWJOIN(spread = TRUE) */ a.k FROM a [ROWS 30], b [ROWS 5] WHERE a.k = b.k"
+    catalog = parse_application(text)
+    runner = LocalRunner(build_job(catalog, 4))
+    runner.run({name: _batch(rows, catalog.stream(name).schema.arrow) for name, rows in zip("abc", inputs, strict=True)})
+    runner.run({name: _batch([(99, 0, 50)], catalog.stream(name).schema.arrow) for name in "ab"})
+    (join,) = [node.id for node in runner.job.stages[1].graph.nodes if node.id.startswith("WindowJoin")]
+    rows = [runner.kernels[2, shard].report()["operators"][join]["state_rows"] for shard in range(4)]
+    assert all(rows)
+    assert sum(rows) == 30 + 5  # shards forget rows of other shards' counting
+    runner.end()
+    assert sorted(row["k"] for row in runner.collected.rows("q")) == [*range(10, 40), 99]
+
+
+def test_life_bounds_what_is_counted_also_before_the_exchange() -> None:
+    inputs: list[Stream] = [[(0, 1, 1), (0, 2, 5), (0, 3, 6)], [(0, 9, 7), (0, 8, 20)], []]
+    found = [
+        answers(
+            f"{STREAMS}CREATE CQ q BEGIN 3 END 10 AS SELECT {hint}a.v AS x, b.v AS y FROM a [ROWS 3], b [ROWS 3] WHERE a.k = b.k",
+            inputs, (), 2,
+        )
+        for hint in ("", "/*+ PWJOIN(spread = TRUE) */ ")
+    ]  # fmt: skip
+    assert found == [[(2, 9), (3, 9)]] * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "hint", "message"),
+    [
+        ("a [ROWS 5], b", "PWJOIN(spread = 2)", "spread is 2; write TRUE or FALSE"),
+        ("a [RANGE 5], b [RANGE 5]", "PWJOIN(spread = TRUE)", "spread is for windows that count rows"),
+    ],
+)
+def test_spreading_that_means_nothing_is_refused(source: str, hint: str, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        build_job(parse_application(f"{STREAMS}CREATE CQ q AS SELECT /*+ {hint} */ a.v FROM {source} WHERE a.k = b.k"), 2)
 
 
 def test_a_row_window_bounds_the_state_and_explain_names_the_shard() -> None:

@@ -45,6 +45,10 @@ QUERIES = {
     "many": "SELECT k, count(*) AS n FROM q [RANGE 10 SECONDS] GROUP BY k HAVING count(*) > 2 AND max(v) > 0",
     "pairs": "SELECT l.k, l.i AS li, r.i AS ri, r.s FROM l [RANGE 6 SECONDS], r [RANGE 3 SECONDS] WHERE l.k = r.k AND l.i < r.i",
     "by_text": "SELECT l.s, l.v, r.ts FROM l [RANGE 2 SECONDS], r [RANGE 2 SECONDS] WHERE l.s = r.s AND l.k = r.k",
+    "counted": (
+        "SELECT /*+ PWJOIN(spread = TRUE) */ l.k, l.i AS li, r.i AS ri FROM l [ROWS 6], r [RANGE 4 SECONDS] "
+        "WHERE l.k = r.k AND l.s = 'a'"
+    ),
     "triples": (
         "SELECT l.i AS a, r.i AS b, q.i AS c, q.ts FROM l [RANGE 4 SECONDS], r [RANGE 4 SECONDS], q [RANGE 4 SECONDS] "
         "WHERE l.k = r.k AND r.k = q.k"

@@ -14,6 +14,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Routed
 from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
+from penstock.model.windows import Lifespan
 from penstock.operators.joins.pwjoin.ordering import Ordering
 
 
@@ -33,6 +34,8 @@ class Sequencer:
         Names of the outputs, one per input.
     ranks
         Names of the columns it adds, one per input: `PWJoin(…, ranks=…)` reads them.
+    life
+        Rows outside the query's life are not counted, and go no further.
 
     References
     ----------
@@ -49,16 +52,23 @@ class Sequencer:
     [[{'k': 8, '_a': 0, '_b': 0}, {'k': 7, '_a': 1, '_b': 0}], [{'k': 7, '_a': 2, '_b': 0}]]
     """
 
-    def __init__(self, schemas: Sequence[pa.Schema], outputs: Sequence[str], ranks: Sequence[str]) -> None:
+    def __init__(
+        self, schemas: Sequence[pa.Schema], outputs: Sequence[str], ranks: Sequence[str], life: Lifespan | None = None
+    ) -> None:
         self.outputs = tuple(outputs)
         self.ranks = tuple(ranks)
         self._schemas = [pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ranks)]) for schema in schemas]
+        self._life = life or Lifespan()
+        self._outside_life = 0
         self._ordering = Ordering(schemas)
         self._frontiers = [NEVER for _ in schemas]
         self._sent = NEVER
         self._counts: Int64s = np.zeros(len(schemas), np.int64)
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
+        alive = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
+        self._outside_life += int(np.count_nonzero(~alive))
+        batch = batch.filter(alive)
         if batch.num_rows:
             self._ordering.add(port, batch)
         return ()
@@ -79,7 +89,8 @@ class Sequencer:
         out: list[Any] = self._numbered(self._ordering.release(least))
         # Counts go first: whoever hears the heartbeat knows them then.
         if least != FOREVER:
-            out += [Routed(output, self._counted(stream)) for output in self.outputs for stream in range(len(self.ranks))]
+            seen = [stream for stream, count in enumerate(self._counts) if count]
+            out += [Routed(output, self._counted(stream)) for output in self.outputs for stream in seen]
         out += [self._routed(marked, mark) for marked, mark in self._ordering.passed(least)]
         return [*out, Heartbeat(least)]
 
@@ -114,15 +125,18 @@ class Sequencer:
     def snapshot(self) -> State:
         waiting, segments = self._ordering.snapshot()
         counts = self._counts.tolist()
-        return State({"waiting": waiting, "frontiers": list(self._frontiers), "sent": self._sent, "counts": counts}, segments)
+        own = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": counts, "outside_life": self._outside_life}
+        return State({"waiting": waiting, **own}, segments)
 
     def restore(self, state: State) -> None:
         self._ordering.restore(state.meta["waiting"], state.segments)
         self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
         self._counts = np.array(state.meta["counts"], np.int64)
+        self._outside_life = state.meta["outside_life"]
 
     def counters(self) -> Mapping[str, int]:
-        return {"state_rows": self._ordering.num_rows, "state_bytes": self._ordering.num_bytes, "numbered": int(self._counts.sum())}
+        waiting = {"state_rows": self._ordering.num_rows, "state_bytes": self._ordering.num_bytes}
+        return {**waiting, "numbered": int(self._counts.sum()), "outside_life": self._outside_life}
 
 
 def ranks_before(streams: Int64s, counts: Int64s) -> Int64s:
