@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columnar.codes import Bools, as_integers, group_codes, order_codes, owned, validity
+from penstock.columnar.codes import Bools, group_codes, owned
 from penstock.columnar.known_texts import KnownTexts
 from penstock.errors import InvalidEventPattern, TooManyRuns
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.nodes import conjoin
-from penstock.expressions.typing import FLOATS
+from penstock.expressions.typing import place_of
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
 from penstock.model.event_patterns import Absent, Atom, EventOrder, LastRun, Lists, Strategy
@@ -36,6 +36,7 @@ from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
 from penstock.operators.patterns.conditions import Conditions, OwnCondition
+from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Watched, rules_of, tables_of
 
@@ -43,7 +44,6 @@ from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Wa
 CLASS, NUMBER, DERIVED = "_class", "_number", "_derived"
 #: Types whose class is remembered: a stream has few, but nobody promises it.
 _MOST_CLASSES = 1_000
-_TEXTS = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,8 @@ class PatternEngine:
         for number in self.residual:
             condition = self.conditions.across[number]
             if grows or condition.absent >= 0:
-                raise InvalidEventPattern(
-                    f"'{condition.expr}' cannot be tested while a match grows; compare attributes or numbers computed of one event"
-                )
+                message = f"'{condition.expr}' cannot be tested while a match grows: {condition.missing}"
+                raise InvalidEventPattern(message, place_of(condition.expr))
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
@@ -301,22 +300,8 @@ class PatternEngine:
         return Events(ts, rank, classes, numbers, bounds, ends, is_spent, settled), active
 
     def _values(self, rows: pa.RecordBatch, order: Int64s) -> Values:
-        """What conditions read, as integers and as floats of the same bits; texts are numbered in their order."""
-        ints, nulls = np.zeros((len(self._derived), len(order)), np.int64), np.zeros(len(order), np.int64)
         columns = [rows.column(f"{DERIVED}{number}") for number in range(len(self._derived))]
-        texts = [number for number, column in enumerate(columns) if column.type in _TEXTS]
-        if texts:
-            numbered = order_codes(pa.concat_arrays([columns[number] for number in texts]))[0]
-        for number, column in enumerate(columns):
-            if number in texts:
-                start = texts.index(number) * rows.num_rows
-                whole = numbered[start : start + rows.num_rows]
-            else:
-                whole = as_integers(column.cast(pa.float64()) if column.type in FLOATS else column)
-            ints[number] = whole[order]
-            if column.null_count:
-                nulls |= (~validity(column)[order]).astype(np.int64) << number
-        return Values(ints, ints.view(np.float64), nulls)
+        return values_of(columns, len(order), order)
 
     def _search_term(
         self, term: int, search: Search, horizon: Horizon, keep: Int64s, order: Int64s
