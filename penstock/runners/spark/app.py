@@ -142,6 +142,7 @@ class _Launch:
                 f"the streams of checkpoint '{self.checkpoint.directory}' were ended by an earlier run, so no row can follow; "
                 "use a new checkpoint"
             )
+        self.checkpoint.control.note_stop(False)
         if not budget:
             self._forget_budget()
         controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
@@ -321,6 +322,7 @@ class Run:
         if self.budget:
             self.budget.stop()
         if self.query.isActive:
+            self.control.note_stop(True)
             self.query.stop()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 
 FORMAT = "penstock_control"
+#: How long at most no micro-batch follows the one that carried the end: whoever declared it stops the query meanwhile.
+_PAUSE_AT_END_SECONDS, _LOOK_SECONDS = 10.0, 0.02
 
 
 class ControlLog:
@@ -59,6 +62,22 @@ class ControlLog:
             except FileExistsError:
                 continue
             return number
+
+    def note_stop(self, is_stopping: bool) -> None:
+        """Say beside the decisions whether the query is being stopped; whoever waits for that looks there."""
+        if is_stopping:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._stopping.touch()
+        else:
+            self._stopping.unlink(missing_ok=True)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.exists()
+
+    @property
+    def _stopping(self) -> Path:
+        return self.directory / ".stopping"
 
     def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:
         found = []
@@ -96,6 +115,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.path = path  # and not the log itself: a reader is shipped to tasks
         self.shards = shards
         self._available: int | None = None
+        self._carried = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"decisions": 0}
@@ -107,7 +127,16 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        self._pause_at_end(start["decisions"])
         return {"decisions": len(ControlLog(self.path)) if self._available is None else self._available}
+
+    def _pause_at_end(self, carried: int) -> None:
+        """Sources that go on would bring rows after the end, and all of them would be late."""
+        log, before, self._carried = ControlLog(self.path), self._carried, carried
+        if any(kind == "end" and not detail.get("query") for kind, detail in log.read(before, carried)):
+            deadline = time.monotonic() + _PAUSE_AT_END_SECONDS
+            while not log.is_stopping and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         first, stop = start["decisions"], end["decisions"]

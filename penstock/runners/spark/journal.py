@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -49,6 +50,8 @@ class Moment:
     readers: tuple[ReaderTally, ...]
     #: How adaptive filters stand.
     filters: tuple[FilterStanding, ...] = ()
+    #: Rows that went to the quarantine in this run, by reason.
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def state_rows(self) -> int:
@@ -88,6 +91,8 @@ class Summary:
     joins: tuple[JoinMemory, ...] = ()
     #: How adaptive filters stood at the end.
     filters: tuple[FilterStanding, ...] = ()
+    #: Rows that went to the quarantine, by reason; operators set rows aside too, and some of them are used all the same.
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -128,6 +133,7 @@ class Journal:
         self._first_rows = 0
         self._peak_rows = 0
         self._peak_bytes = 0
+        self._refused: Counter[str] = Counter()
 
     @property
     def batches(self) -> int:
@@ -147,10 +153,11 @@ class Journal:
         waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
         latency_ms = int(max(waited_ms, 0)) + report.duration_ms
         rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
+        self._refused.update(report.refused)
         moment = Moment(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
             tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
-            self._filters(),
+            self._filters(), dict(self._refused),
         )  # fmt: skip
         self._seen, self._read, self._began = report.epoch, total, began
         self._first = self._first or began
@@ -188,6 +195,7 @@ class Journal:
             readers,
             self._memory.joins() if self._memory is not None else (),
             self._filters(),
+            dict(self._refused),
         )
 
     def _speed(self) -> float:

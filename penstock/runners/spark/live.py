@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.operators.filtering.standing import micros_text
+from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
 from penstock.runners.spark.journal import Moment, Summary
 
 Row = Mapping[str, Any]
@@ -25,6 +26,7 @@ _MOST_SAMPLES = 3
 _MOST_NAMES = 2
 #: Re-orderings shown below an order, and micro-batches for which an order counts as new.
 _MOST_CHANGES, _NEW_BATCHES = 3, 5
+_FIRST = "the first batch is under way: Python workers start and operators are compiled"
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -71,12 +73,16 @@ class PlainLines:
     def __init__(self, console: Console, remark: Remark | None = None) -> None:
         self.console = console
         self.remark = remark
+        self._is_new = True
         self._reorderings: dict[str, int] = {}
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+        if self._is_new and not news:
+            self.say(_FIRST)
+        self._is_new = False
         if news:
             self.say(f"{seconds:5.0f} s  {headline(news[-1])}")
             if self.remark is not None:
@@ -120,7 +126,7 @@ class LiveTable:
     def _drawn(self, seconds: float, samples: Samples) -> RenderableType:
         title = Text(f"{self.title}  {seconds:.0f} s", style="bold")
         if self._last is None:
-            return Group(title, Text("the first batch is under way: Python workers start and operators are compiled", style="dim"))
+            return Group(title, Text(_FIRST, style="dim"))
         tables = [_queries(self._last), _operators(self._last), *([_filters(self._last)] if self._last.filters else [])]
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
         used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks)
@@ -146,6 +152,8 @@ def headline(moment: Moment) -> str:
         f"state {moment.state_rows:,} rows, {bytes_text(moment.state_bytes)}",
         f"late {late:,}, quarantined {quarantined:,}",
     ]
+    if broken := moment.refused.get(CONSTRAINT_VIOLATED):
+        parts.append(f"{broken:,} broke a constraint")
     if moment.backlog:
         parts.append(f"{moment.backlog:,} rows waiting")
     return " · ".join(parts)
@@ -268,7 +276,7 @@ class Ending:
         console.print()
         console.print(
             f"{self.verdict}: {summary.batches:,} batches in {summary.seconds:.0f} s, {summary.rows:,} rows, "
-            f"{summary.rows_per_second:,.0f} rows/s", highlight=False, style="bold",
+            f"{summary.rows_per_second:,.0f} rows/s after the first batch", highlight=False, style="bold",
         )  # fmt: skip
         if not summary.batches:
             return
@@ -280,6 +288,9 @@ class Ending:
             f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
             highlight=False,
         )
+        if summary.refused:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.refused.items()))
+            console.print(f"rows in the quarantine, by reason: {reasons}", highlight=False, markup=False)
         for standing in summary.filters:
             lines = [f"order of {standing}", *(f"  {then}" for then in standing.history)]
             console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

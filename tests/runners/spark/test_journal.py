@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,27 @@ def test_the_ending_shows_that_nothing_is_lost(told: tuple[Journal, list[Moment]
     assert "ended: 3 batches" in out.getvalue()
     assert "✓" in out.getvalue()
     assert "✗" not in out.getvalue()
+
+
+def test_rows_set_aside_are_told_by_reason_batch_after_batch() -> None:
+    source = Source()
+    journal = Journal("journal", source.runner.job)
+    reports = [replace(source.next(rows), refused={"constraint_violated": number}) for number, rows in enumerate(BATCHES, 1)]
+    moments = [*journal.hear(reports[:1]), *journal.hear(reports)]
+    assert [moment.refused for moment in moments] == [{"constraint_violated": total} for total in (1, 3, 6)]
+    assert headline(moments[-1]).endswith("6 broke a constraint")
+    out = io.StringIO()
+    Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
+    assert "rows in the quarantine, by reason: 6 constraint_violated" in out.getvalue()
+
+
+def test_lines_say_once_that_the_first_batch_takes_longer(told: tuple[Journal, list[Moment]]) -> None:
+    _, moments = told
+    out = io.StringIO()
+    lines = PlainLines(Console(file=out))
+    for news in ([], [], moments):
+        lines.show(news, 7, samples)
+    assert out.getvalue().count("first batch is under way") == 1
 
 
 JOINED = """
