@@ -100,6 +100,10 @@ def run(
     watch_joins: Annotated[
         bool, typer.Option("--watch-joins", help="Measure how long join keys stay open, to estimate memory; costs about a tenth.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Limit for rows of joins that can spill, such as '512 MB'; each gets what it needs."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an application until its data end, its time is over, or Ctrl-C."""
@@ -110,7 +114,7 @@ def run(
     wishes = Wishes(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
-        watch_joins=watch_joins,
+        watch_joins=watch_joins, memory=memory,
     )  # fmt: skip
     raise typer.Exit(run_application(file, wishes, as_json))
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 from penstock.errors import InvalidPattern
 from penstock.model.elements import Herald
 from penstock.model.masks import Mask
-from penstock.model.patterns import ANY, Pattern
 from penstock.model.punctuation import Punctuation
 
 #: What a `Herald` that carries one of these says in its detail.
@@ -97,13 +96,6 @@ class ScopedPunctuation:
         for pattern in self.patterns:
             matched |= pattern.matches_batch(rows)
         return matched if self.is_positive else ~matched
-
-    def alternatives(self, name: str) -> tuple[Pattern, ...]:
-        """What the statement says about one attribute: a value outside all of these cannot come.
-
-        Negative statements, and positive ones that restrict another attribute only, leave every value possible.
-        """
-        return tuple(pattern.pattern(name) for pattern in self.patterns) if self.is_positive else (ANY,)
 
     def after(self, rows: int) -> ScopedPunctuation:
         """What is left of it when so many rows of the scope have come."""

@@ -18,6 +18,7 @@ from penstock.lowering.prefix import Prefix
 from penstock.lowering.stages import Job, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
+from penstock.runners.memory import MemorySharing
 from penstock.runners.shard import make_kernel, step
 from penstock.runners.steering import Steering
 
@@ -51,6 +52,8 @@ class LocalRunner:
     is_steered
         Decide about the orders of adaptive filters after every micro-batch. Otherwise they come with `controls`: those that
         another run has noted in `decisions` make the same run again.
+    memory
+        Shares a limit among the joins that can spill.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class LocalRunner:
         encode: bool = False,
         clock: Callable[[], int] = time.perf_counter_ns,
         is_steered: bool = True,
+        memory: MemorySharing | None = None,
     ) -> None:
         self.job = job
         self.encode = encode
@@ -70,8 +74,9 @@ class LocalRunner:
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
         self._is_steered = is_steered
-        self._decided: list[Control] = []
-        #: Decisions about orders, by the micro-batch that they belong to.
+        self.memory = memory
+        self._decided: list[Control] = memory.first() if memory is not None else []
+        #: Decisions about orders and memory, by the micro-batch that they belong to.
         self.decisions: dict[int, list[Control]] = {}
         self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
 
@@ -96,21 +101,26 @@ class LocalRunner:
         self._epoch += 1
 
     def _steer(self) -> list[Control]:
-        """Decisions about the orders of filters that this micro-batch carries."""
+        """Decisions about orders of filters and memory that this micro-batch carries."""
         decided, self._decided = self._decided, []
         if decided:
             self.decisions[self._epoch] = decided
         return decided
 
     def _hear(self) -> None:
-        if not self.steering:
-            return
+        if self.steering:
+            self._hear_filters()
+        if self.memory:
+            found = self.report()
+            self._decided += self.memory.hear(found, found)
+
+    def _hear_filters(self) -> None:
         told: dict[str, list[Mapping[str, Any]]] = {}
         for kernel in self.kernels.values():
             for label, each in kernel.told().items():
                 told.setdefault(label, []).append(each)
         decided = self.steering.hear(self._epoch, told)
-        self._decided = decided if self._is_steered else []
+        self._decided += decided if self._is_steered else []
 
     def end(self, query: str = "") -> None:
         """One query, or all streams, have ended: close what can be closed, however small the budget."""

@@ -20,10 +20,12 @@ from penstock.model.declarations import Destination
 from penstock.model.elements import Control
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
+from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.budget import BudgetController
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.failures import QueryFailed, translated
+from penstock.runners.spark.memory import MemoryController, begin_sharing
 from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
 from penstock.runners.spark.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.session import create_session, query_session
@@ -77,6 +79,7 @@ class App:
         budget: str | None = None,
         quarantine: str | Path | None = None,
         watch_joins: bool = False,
+        memory: str | None = None,
     ) -> Run:
         """Start the queries and return at once.
 
@@ -95,6 +98,8 @@ class App:
         watch_joins
             Measure how long values of join keys stay open, so that the memory of joins is estimated also where punctuations
             bound it. Rows then cost about a tenth more; answers and state are the same, with the same checkpoint.
+        memory
+            Limit for rows that joins which can spill keep in memory, such as "512 MB"; shared among them as they need it.
         """
         if not self.catalog.queries:
             raise InvalidDeclaration("there is no CREATE CQ, so there is nothing to run", f"application '{self.catalog.name}'")
@@ -102,7 +107,7 @@ class App:
         place = Checkpoint(checkpoint)
         settled = place.settled("shards", shards or base.sparkContext.defaultParallelism)
         app = self._as_of(place.settled("now_us", self._now_us))
-        launch = _Launch(app, place, query_session(base, settled), settled, policy, watch_joins)
+        launch = _Launch(app, place, query_session(base, settled), settled, policy, watch_joins, memory)
         return launch.start(trigger, available_now, budget, str(quarantine or place.directory / "quarantine"))
 
     def _as_of(self, now_us: int) -> App:
@@ -124,13 +129,16 @@ class App:
 class _Launch:
     """Everything between an application and its running query."""
 
-    def __init__(self, app: App, checkpoint: Checkpoint, spark: SparkSession, shards: int, policy: str, watch_joins: bool) -> None:
+    def __init__(
+        self, app: App, checkpoint: Checkpoint, spark: SparkSession, shards: int, policy: str, watch_joins: bool, memory: str | None
+    ) -> None:
         self.app = app
         self.checkpoint = checkpoint
         self.spark = spark
         self.shards = shards
         self.policy = policy
         self.watch_joins = watch_joins
+        self.memory = memory
 
     def start(self, trigger: str | None, available_now: bool, budget: str | None, quarantine: str) -> Run:
         job = self.app.job(self.shards)
@@ -143,8 +151,10 @@ class _Launch:
                 "use a new checkpoint"
             )
         self.checkpoint.control.note_stop(False)
+        sharing = MemorySharing(job, self.app.catalog, size_in_bytes(self.memory)) if self.memory else None
         if not budget:
             self._forget_budget()
+        begin_sharing(self.checkpoint.control, sharing)
         controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
         pipeline = build_pipeline(
             job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
@@ -156,7 +166,7 @@ class _Launch:
             writer = writer.trigger(availableNow=True)
         elif trigger:
             writer = writer.trigger(processingTime=trigger)
-        return Run(self.app, writer.start(), pipeline, sinks, self.checkpoint, budget, quarantine)
+        return Run(self.app, writer.start(), pipeline, sinks, self.checkpoint, budget, quarantine, sharing)
 
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""
@@ -195,7 +205,7 @@ class Run:
 
     def __init__(
         self, app: App, query: Any, pipeline: Pipeline, sinks: Mapping[str, list[Sink]], checkpoint: Checkpoint, budget: str | None,
-        quarantine: str,
+        quarantine: str, sharing: MemorySharing | None = None,
     ) -> None:  # fmt: skip
         self.app = app
         self.query = query
@@ -209,6 +219,9 @@ class Run:
         self.orders = FilterController(pipeline.job, checkpoint, self._last_report)
         if self.orders.is_needed:
             self.orders.start(lambda: bool(query.isActive))
+        self.memory = MemoryController(sharing, self.control, self._last_report) if sharing else None
+        if self.memory:
+            self.memory.start(lambda: bool(query.isActive))
 
     @property
     def is_active(self) -> bool:
@@ -319,8 +332,9 @@ class Run:
     def stop(self) -> None:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""
         self.orders.stop()
-        if self.budget:
-            self.budget.stop()
+        for controller in (self.budget, self.memory):
+            if controller is not None:
+                controller.stop()
         if self.query.isActive:
             self.control.note_stop(True)
             self.query.stop()

@@ -32,7 +32,7 @@ class Wishes:
         follow with the same checkpoint.
     log
         Where Spark's own messages go.
-    watch_joins
+    watch_joins, memory
         As in `App.start`.
     """
 
@@ -49,6 +49,7 @@ class Wishes:
     quarantine: Path | None = None
     log: Path = Path("spark.log")
     watch_joins: bool = False
+    memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
     run = start(
         wishes.checkpoint, shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
-        watch_joins=wishes.watch_joins,
+        watch_joins=wishes.watch_joins, memory=wishes.memory,
     )  # fmt: skip
     journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters)
     try:

@@ -113,10 +113,10 @@ def test_every_kind_of_query_has_the_same_answers_on_both_hosts(spark: SparkSess
 
 
 def test_punctuated_groups_and_queries_over_queries_agree_and_state_stays_small(spark: SparkSession, tmp_path: Path) -> None:
-    """One of the joins is told to spill while it runs."""
+    """One of the joins gets its share of a limit, and is told to spill while it runs."""
     text = AUCTION.format(feed=FEED)
     local = undisturbed(text)
-    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark, shards=3)
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark, shards=3, memory="3 MB")
     try:
         with pytest.raises(InvalidConfiguration, match="Did you mean 'memory_rows'"):
             run.tune("spilling", memory_row=2)
@@ -130,4 +130,5 @@ def test_punctuated_groups_and_queries_over_queries_agree_and_state_stays_small(
     states = [report.state_rows for report in run.reports()]
     assert max(states) < 6000 / 2  # closed items are forgotten, whatever the stream's length
     assert states[-1] == 0
+    assert next(detail["bytes"] for kind, detail in run.control.read(0, len(run.control)) if kind == "memory") == 1_000_000
     assert sum(counters.get("tuples_spilled", 0) for counters in run.reports()[-1].operators.values()) > 0

@@ -33,6 +33,8 @@ from penstock.operators.joins.pjoin.spill import EncodedStore, SpillStore
 OUTPUT_ROWS = 1 << 20
 #: Control elements of this kind change thresholds and registry: their detail goes to `PJoinConfig.changed`.
 CONTROL = "pjoin"
+#: Control elements of this kind give a shard its share of a limit for all joins, `bytes`; None: what the configuration says.
+MEMORY = "memory"
 #: Requests and control elements of this kind ask for punctuations.
 PROPAGATE = "propagate"
 
@@ -279,6 +281,9 @@ class PJoin:
     def on_control(self, decision: Control) -> Elements:
         if decision.kind == CONTROL:
             self.engine.configure(self.engine.config.changed(decision.detail))
+        elif decision.kind == MEMORY:
+            share = decision.detail["bytes"]
+            self.engine.configure(self.engine.config.changed({"memory_bytes": share or self._config.memory_bytes}))
         elif decision.kind == PROPAGATE:
             self.engine.request()
         return self._returned()

@@ -1,0 +1,102 @@
+"""The driver's part of memory: a limit for all joins that can spill, shared as they need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import isfinite
+
+from penstock.errors import InvalidDeclaration
+from penstock.lowering.stages import Job
+from penstock.lowering.statistics import Counters, MemoryMonitor
+from penstock.lowering.tuning import tunable_joins
+from penstock.model.elements import Control
+from penstock.operators.joins.pjoin.operator import MEMORY
+from penstock.plan.analysis.estimation import InputEstimate, Retuning, allocate
+from penstock.plan.catalog import Catalog
+
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+#: A share is told anew when it has changed by more than this part of it.
+_NEWS = 0.1
+
+
+def size_in_bytes(text: str) -> int:
+    """A size of memory.
+
+    Examples
+    --------
+    >>> size_in_bytes("512 MB"), size_in_bytes("1.5GiB")
+    (512000000, 1610612736)
+    """
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]+)\s*", text.lower())
+    if not found or found[2] not in _UNITS or found[1].count(".") > 1 or not float(found[1]) > 0:
+        raise InvalidDeclaration(f"'{text}' is no size of memory; write a number and one of B, KB, MB, GB, KiB, MiB, GiB")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+class MemorySharing:
+    """Gives every join that can spill a share of a limit, in proportion to the state it is expected to have.
+
+    Before anything is measured declarations say what to expect, where they say nothing shares are equal. While the queries
+    run an estimate stays in force as long as it fits; one that was wrong for some micro-batches is replaced, and shares
+    follow. What a share does not hold is spilled, so answers never depend on it.
+
+    Parameters
+    ----------
+    limit_bytes
+        For rows in memory of all these joins, over all shards.
+    floor_bytes
+        What each join gets at least.
+
+    Raises
+    ------
+    OutOfMemory
+        When the limit does not even hold the floors.
+
+    References
+    ----------
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, section 32.1.
+    """
+
+    def __init__(self, job: Job, catalog: Catalog, limit_bytes: int, floor_bytes: float = 1e6) -> None:
+        self._limit, self._floor, self._shards = limit_bytes, floor_bytes, job.shards
+        self._monitor = MemoryMonitor(job, catalog)
+        names = [join.operator for join in tunable_joins(job, catalog)]
+        self._estimates = {name: Retuning(found) for name, found in self._monitor.estimates().items() if name in names}
+        self._rows = dict.fromkeys(names, 0)
+        #: Bytes of each join, over all shards.
+        self.shares: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is any join to share among."""
+        return bool(self._estimates)
+
+    def first(self) -> list[Control]:
+        """What the joins shall know from the beginning."""
+        return self._shared()
+
+    def hear(self, operators: Counters, entries: Counters) -> list[Control]:
+        """Take in the report of a micro-batch; returns what the joins shall know from the next one on."""
+        self._monitor.update(operators, entries)
+        fresh = self._monitor.estimates()
+        is_replaced = False
+        for name, estimate in self._estimates.items():
+            self._rows[name] = operators.get(name, {}).get("state_rows", 0)
+            is_replaced |= estimate.observe(self._rows[name], fresh[name])
+        return self._shared() if is_replaced else []
+
+    def _shared(self) -> list[Control]:
+        wanted = {name: _bytes(found.estimates, self._rows[name]) for name, found in self._estimates.items()}
+        shares = allocate(self._limit, wanted, self._floor) if wanted else {}
+        told = {name: size for name, size in shares.items() if abs(size - self.shares.get(name, 0)) > _NEWS * size}
+        self.shares |= told
+        return [Control(0, MEMORY, {"to": [name], "bytes": max(int(size / self._shards), 1)}) for name, size in told.items()]
+
+
+def _bytes(estimates: Iterable[InputEstimate], measured_rows: int) -> float:
+    """What a join is expected to need; what it has where nothing can be expected."""
+    parts = list(estimates)
+    sizes = [part.num_bytes for part in parts]
+    if any(size is None or not isfinite(size) for size in sizes):
+        return measured_rows * sum(part.bytes_per_row for part in parts) / len(parts)
+    return sum(size for size in sizes if size is not None)
