@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-Loop = TypeVar("Loop", bound=Callable[..., Any])
+from penstock.columnar.compiling import entrance
 
 LIVE, FAILED, EXHAUSTED, ENDED = 0, 1, 2, 3
 
@@ -23,22 +21,17 @@ CONTRADICTS, TOO_LATE = 1, 2
 _ONE = np.uint64(1)
 
 
-def compiled(loop: Loop) -> Loop:
-    """Compile once and keep the result beside the module, without losing the signature."""
-    return cast(Loop, njit(cache=True)(loop))
-
-
-@compiled
+@entrance
 def has(row: Any, member: int) -> bool:  # pragma: no cover - compiled
     return bool((row[member >> 6] >> np.uint64(member & 63)) & _ONE)
 
 
-@compiled
+@entrance
 def put(row: Any, member: int) -> None:  # pragma: no cover - compiled
     row[member >> 6] |= _ONE << np.uint64(member & 63)
 
 
-@compiled
+@entrance
 def is_within(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
     for word in range(len(row)):
         if row[word] & ~other[word]:
@@ -46,7 +39,7 @@ def is_within(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
     return True
 
 
-@compiled
+@entrance
 def meets(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
     for word in range(len(row)):
         if row[word] & other[word]:
@@ -54,7 +47,7 @@ def meets(row: Any, other: Any) -> bool:  # pragma: no cover - compiled
     return False
 
 
-@compiled
+@entrance
 def complete(tables: Any, matched: Any) -> None:  # pragma: no cover - compiled
     """Set the virtual leaves of branches that are matched, inner ones first."""
     for number in range(len(tables.parent) - 1, 0, -1):
@@ -62,7 +55,7 @@ def complete(tables: Any, matched: Any) -> None:  # pragma: no cover - compiled
             put(matched, tables.disjunction[number])
 
 
-@compiled
+@entrance
 def match_group(tables: Any, passed: Any, matched: Any) -> None:  # pragma: no cover - compiled
     """Match leaves whose predicates one of the events passes; leaves matched by this very group enable nothing yet."""
     earlier = matched.copy()
@@ -84,7 +77,7 @@ def match_group(tables: Any, passed: Any, matched: Any) -> None:  # pragma: no c
         complete(tables, matched)
 
 
-@compiled
+@entrance
 def violated(tables: Any, kinds: Any, event: int, seen: Any) -> int:  # pragma: no cover - compiled
     """What one event of a group breaks, given the types seen before the group; of two simultaneous ones the later numbered."""
     kind = kinds[event]
@@ -99,7 +92,7 @@ def violated(tables: Any, kinds: Any, event: int, seen: Any) -> int:  # pragma: 
     return found
 
 
-@compiled
+@entrance
 def ask(tables: Any, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any) -> bool:  # pragma: no cover - compiled
     """Put partitions and terms that an event fails into `failed` and out of `alive`; whether anything changed."""
     changed = False
@@ -118,7 +111,7 @@ def ask(tables: Any, kind: int, seen: Any, matched: Any, dead: Any, failed: Any,
     return changed
 
 
-@compiled
+@entrance
 def ask_joint(tables: Any, joint: int, seen: Any, dead: Any, failed: Any, alive: Any) -> bool:  # pragma: no cover - compiled
     if not is_within(tables.joint_present[joint], seen):
         return False
@@ -137,7 +130,7 @@ def ask_joint(tables: Any, joint: int, seen: Any, dead: Any, failed: Any, alive:
     return changed
 
 
-@compiled
+@entrance
 def settle(tables: Any, failed: Any, alive: Any) -> None:  # pragma: no cover - compiled
     """What follows from failed partitions, by terms or by the tree."""
     count = len(tables.parent)
@@ -158,7 +151,7 @@ def settle(tables: Any, failed: Any, alive: Any) -> None:  # pragma: no cover - 
     settle_tree(tables, failed)
 
 
-@compiled
+@entrance
 def settle_tree(tables: Any, failed: Any) -> None:  # pragma: no cover - compiled
     count = len(tables.parent)
     for number in range(count - 1, 0, -1):
@@ -175,7 +168,7 @@ def settle_tree(tables: Any, failed: Any) -> None:  # pragma: no cover - compile
             put(failed, number)
 
 
-@compiled
+@entrance
 def has_no_future(tables: Any, dead_leaves: Any, failed: Any) -> bool:  # pragma: no cover - compiled
     """Whether every leaf in which a match of a live partition may end can no longer get an event."""
     for number in range(len(tables.parent)):
@@ -184,7 +177,7 @@ def has_no_future(tables: Any, dead_leaves: Any, failed: Any) -> bool:  # pragma
     return True
 
 
-@compiled
+@entrance
 def leaves_of_types(tables: Any, types: Any, result: Any) -> None:  # pragma: no cover - compiled
     for kind in range(len(tables.of_type)):
         if has(types, kind):
@@ -192,7 +185,7 @@ def leaves_of_types(tables: Any, types: Any, result: Any) -> None:  # pragma: no
                 result[word] |= tables.of_type[kind, word]
 
 
-@compiled
+@entrance
 def follow_group(  # pragma: no cover - compiled
     tables: Any,
     kinds: Any,
@@ -231,7 +224,7 @@ def follow_group(  # pragma: no cover - compiled
     return (ENDED if ends else status), had_match
 
 
-@compiled
+@entrance
 def follow_all(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:

@@ -1,29 +1,20 @@
 """Compiled: the same as `_loops` where every set fits one machine word, which is nearly always and several times as fast.
 
-`follow_all_narrow` is one long loop, and its helpers take single arrays: to hand a tuple of arrays to a function costs more
-than what most of these functions do.
+Helpers take single arrays, or are pasted into the loops: to hand a tuple of arrays to a function costs more than what most of
+these functions do.
 """
 
 # ruff: noqa: SIM110 - any() over a generator does not compile
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE, Loop, compiled
+from penstock.columnar.compiling import compiled, entrance, inlined
+from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words
-
-
-def lean(loop: Loop) -> Loop:
-    """Compile a function that makes no array and that only compiled functions call.
-
-    It need not count references to arrays, which would cost more than the work.
-    """
-    return cast(Loop, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop))
-
 
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
@@ -70,12 +61,12 @@ def narrow_tables(tables: ConditionTables, triggers: int, leaf_type: Int64s) -> 
     return NarrowTables(**{**rows, "terminal": tables.terminal[0]}, watched=np.uint64(triggers), leaf_type=leaf_type)
 
 
-@lean
+@compiled
 def bit(member: int) -> Any:  # pragma: no cover - compiled
     return _ONE << np.uint64(member)
 
 
-@lean
+@compiled
 def narrow_matched(before: Any, leaves: Any, disjunction: Any, passed: Any, matched: Any) -> Any:  # pragma: no cover - compiled
     """Leaves matched after simultaneous events that pass the predicates of `passed`, all events together."""
     left = passed & ~matched
@@ -93,7 +84,7 @@ def narrow_matched(before: Any, leaves: Any, disjunction: Any, passed: Any, matc
     return after
 
 
-@lean
+@compiled
 def narrow_single(minus: Any, local: Any, kind: int, seen: Any, matched: Any) -> Any:  # pragma: no cover - compiled
     """Partitions that fail for want of an earlier type or of a matched leaf."""
     failed = _NONE
@@ -103,13 +94,13 @@ def narrow_single(minus: Any, local: Any, kind: int, seen: Any, matched: Any) ->
     return failed
 
 
-@lean
+@compiled
 def narrow_joint(present: Any, absent: Any, joint: int, seen: Any, dead: Any) -> bool:  # pragma: no cover - compiled
     """Whether a joint condition holds."""
     return not (present[joint] & ~seen or absent[joint] & ~(dead & ~seen))
 
 
-@lean
+@compiled
 def narrow_settled(parent: Any, disjunction: Any, terms: Any, failed: Any, alive: Any) -> Any:  # pragma: no cover - compiled
     """Failed partitions and live terms with all that follows from them."""
     count = len(parent)
@@ -140,7 +131,7 @@ def narrow_settled(parent: Any, disjunction: Any, terms: Any, failed: Any, alive
     return failed, alive
 
 
-@lean
+@compiled
 def narrow_has_future(leaf_type: Any, sinks: Any, dead: Any, failed: Any) -> bool:  # pragma: no cover - compiled
     """Whether some leaf in which a match of a live partition may end can still get an event."""
     gone = _NONE
@@ -153,7 +144,7 @@ def narrow_has_future(leaf_type: Any, sinks: Any, dead: Any, failed: Any) -> boo
     return False
 
 
-@lean
+@compiled
 def narrow_broken(exclusive: Any, order: Any, kind: int, seen: Any, together: Any) -> int:  # pragma: no cover - compiled
     """What an event breaks, given types seen before its group and in it; of two that contradict each other the later tells."""
     lower = together & (bit(kind) | (bit(kind) - _ONE))
@@ -161,7 +152,41 @@ def narrow_broken(exclusive: Any, order: Any, kind: int, seen: Any, together: An
     return found | TOO_LATE if order[kind] & seen else found
 
 
-@compiled
+@inlined
+def narrow_asked(  # pragma: no cover - compiled
+    tables: Any, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any
+) -> Any:
+    """Failed partitions and live terms once an event of a type has come, before anything is concluded."""
+    failed |= tables.plus[kind] | narrow_single(tables.minus, tables.local, kind, seen, matched)
+    for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
+        joint = tables.joint_index[at]
+        if narrow_joint(tables.joint_present, tables.joint_absent, joint, seen, dead):
+            failed |= tables.joint_partitions[joint]
+            alive &= ~tables.joint_terms[joint]
+    return failed, alive
+
+
+@inlined
+def narrow_concluded(  # pragma: no cover - compiled
+    tables: Any, exhaustion: bool, bank: Any, slot: int, dead: Any, moved: bool, failed: Any, alive: Any
+) -> bool:
+    """Write down what follows for a live trace; whether more has failed than before, or the trace is exhausted."""
+    has_failed = False
+    if failed != bank.failed[slot, 0] or alive != bank.alive[slot, 0]:
+        moved = True
+        failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
+        has_failed = failed != bank.failed[slot, 0]
+        bank.failed[slot, 0], bank.alive[slot, 0] = failed, alive
+    over = failed & _ONE != _NONE
+    if not over and exhaustion and moved and bank.had_match[slot]:
+        over = not narrow_has_future(tables.leaf_type, tables.sinks, dead, failed)
+    if over:
+        bank.status[slot] = EXHAUSTED if bank.had_match[slot] else FAILED
+        has_failed |= bank.had_match[slot]
+    return has_failed
+
+
+@entrance
 def follow_all_narrow(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
@@ -169,7 +194,7 @@ def follow_all_narrow(  # pragma: no cover - compiled
     _follow(tables, slots, times, kinds, passed, bank, exhaustion, outcome)
 
 
-@lean
+@compiled
 def _follow(  # pragma: no cover - compiled
     tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
 ) -> None:
@@ -198,22 +223,8 @@ def _follow(  # pragma: no cover - compiled
             bank.had_match[slot] |= not tables.leaves[0] & ~matched
             failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
             for event in range(start, stop if types & tables.watched else start):
-                kind = kinds[event]
-                failed |= tables.plus[kind] | narrow_single(tables.minus, tables.local, kind, seen, matched)
-                for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
-                    joint = tables.joint_index[at]
-                    if narrow_joint(tables.joint_present, tables.joint_absent, joint, seen, dead):
-                        failed |= tables.joint_partitions[joint]
-                        alive &= ~tables.joint_terms[joint]
-            if failed != bank.failed[slot, 0] or alive != bank.alive[slot, 0]:
-                moved = True
-                failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
-                bank.failed[slot, 0], bank.alive[slot, 0] = failed, alive
-            over = failed & _ONE != _NONE
-            if not over and exhaustion and moved and bank.had_match[slot]:
-                over = not narrow_has_future(tables.leaf_type, tables.sinks, dead, failed)
-            if over:
-                bank.status[slot] = EXHAUSTED if bank.had_match[slot] else FAILED
+                failed, alive = narrow_asked(tables, kinds[event], seen, matched, dead, failed, alive)
+            narrow_concluded(tables, exhaustion, bank, slot, dead, moved, failed, alive)
         if types & tables.terminal:
             bank.status[slot] = ENDED
         for event in range(start, stop):

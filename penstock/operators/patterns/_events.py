@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import allocating, compiled, entrance
 from penstock.model.elements import FOREVER, NEVER
-from penstock.operators.patterns._compiling import allocating, compiled, entrance
 from penstock.operators.patterns._machine import Programs, Scratch, Values, holds
 from penstock.operators.patterns.tables import NAMED, TERMINAL, Rules, TermTables
 

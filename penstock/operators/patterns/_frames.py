@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.operators.patterns._compiling import compiled, inlined
+from penstock.columnar.compiling import compiled, inlined
 from penstock.operators.patterns._events import Frame, Search
 from penstock.operators.patterns._functions import compare_float
 from penstock.operators.patterns._machine import holds

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled
 from penstock.operators.patterns import opcodes as op
-from penstock.operators.patterns._compiling import compiled
 
 #: As a double the largest bigint is this, one too large.
 _TWO_63 = 2.0**63

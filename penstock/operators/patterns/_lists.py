@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.operators.patterns._compiling import compiled, entrance
+from penstock.columnar.compiling import compiled, entrance
 from penstock.operators.patterns._events import Search
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled
 from penstock.operators.patterns import opcodes as op
-from penstock.operators.patterns._compiling import compiled
 from penstock.operators.patterns._functions import apply_function, compare_float, compare_int, fits
 
 

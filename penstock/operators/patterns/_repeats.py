@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.columnar.compiling import entrance
 from penstock.model.elements import NEVER
-from penstock.operators.patterns._compiling import entrance
 from penstock.operators.patterns.tables import NAMED, TERMINAL
 
 

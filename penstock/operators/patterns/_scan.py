@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled, entrance, inlined
 from penstock.model.elements import FOREVER
-from penstock.operators.patterns._compiling import compiled, entrance, inlined
 from penstock.operators.patterns._events import (
     Absents,
     Frame,

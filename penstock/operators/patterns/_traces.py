@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled, entrance, inlined
 from penstock.metadata.constraints._loops import EXHAUSTED, FAILED, LIVE
-from penstock.operators.patterns._compiling import compiled, entrance, inlined
 from penstock.operators.patterns.tables import NAMED, TERMINAL
 
 #: What is told of a trace: no match can come of it, none has come of it, its kept events are to be looked at again.

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled, entrance, inlined
 from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.metadata.constraints._narrow_loops import (
-    narrow_has_future,
-    narrow_joint,
+    narrow_asked,
+    narrow_concluded,
     narrow_matched,
-    narrow_settled,
-    narrow_single,
 )
-from penstock.operators.patterns._compiling import compiled, entrance, inlined
 from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of
 from penstock.operators.patterns.tables import TERMINAL
 
@@ -175,23 +173,8 @@ def _advance(tables: Any, exhaustion: bool, bank: Any, slot: int, kind: int, pas
             bank.had_match[slot] |= not tables.leaves[0] & ~matched
         failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
         if own & tables.watched:
-            failed |= tables.plus[kind] | narrow_single(tables.minus, tables.local, kind, seen, matched)
-            for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
-                joint = tables.joint_index[at]
-                if narrow_joint(tables.joint_present, tables.joint_absent, joint, seen, dead):
-                    failed |= tables.joint_partitions[joint]
-                    alive &= ~tables.joint_terms[joint]
-        if failed != bank.failed[slot, 0] or alive != bank.alive[slot, 0]:
-            moved = True
-            failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
-            is_moved = failed != bank.failed[slot, 0]
-            bank.failed[slot, 0], bank.alive[slot, 0] = failed, alive
-        over = failed & _ONE != _NONE
-        if not over and exhaustion and moved and bank.had_match[slot]:
-            over = not narrow_has_future(tables.leaf_type, tables.sinks, dead, failed)
-        if over:
-            bank.status[slot] = EXHAUSTED if bank.had_match[slot] else FAILED
-            is_moved |= bank.had_match[slot]
+            failed, alive = narrow_asked(tables, kind, seen, matched, dead, failed, alive)
+        is_moved = narrow_concluded(tables, exhaustion, bank, slot, dead, moved, failed, alive)
     if own & tables.terminal:
         bank.status[slot] = ENDED
     return is_moved

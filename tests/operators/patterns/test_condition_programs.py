@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 
 from penstock.columnar.codes import owned
+from penstock.columnar.compiling import entrance
 from penstock.expressions.evaluate import compile as compile_expression
 from penstock.expressions.evaluate import evaluate
 from penstock.expressions.nodes import Call, Column, Expr, Literal, transform
 from penstock.expressions.parse import parse
 from penstock.expressions.typing import BOOL, DOUBLE, typed
 from penstock.model.schema import Field, Schema
-from penstock.operators.patterns._compiling import entrance
 from penstock.operators.patterns._machine import holds, new_scratch
 from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.translation import NotTranslated, Read, Translation

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.columnar.compiling import compiled, entrance
 from penstock.model.elements import FOREVER
-from penstock.operators.patterns._compiling import compiled, entrance
 from penstock.operators.patterns._events import grown
 from penstock.operators.patterns.rows._trail import Machine, Trail, takes
 from penstock.operators.patterns.rows.program import ACCEPT, JUMP, SPLIT

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.operators.patterns._compiling import compiled
+from penstock.columnar.compiling import compiled
 from penstock.operators.patterns._functions import compare_float
 from penstock.operators.patterns._machine import Programs, Scratch, Values, holds
 from penstock.operators.patterns.opcodes import GREATER, LESS

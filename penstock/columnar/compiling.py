@@ -1,4 +1,4 @@
-"""How the loops of the search are compiled."""
+"""How inner loops are compiled: decorators that keep the signature, and the result beside the module."""
 
 from __future__ import annotations
 
