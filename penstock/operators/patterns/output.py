@@ -22,10 +22,11 @@ from penstock.expressions.match_output import (
     measured,
 )
 from penstock.expressions.match_schema import measure_scope, output_schema, reference_schema
-from penstock.expressions.nodes import Expr
+from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
 from penstock.model.event_patterns import Lists
 from penstock.model.schema import Schema
+from penstock.operators.patterns.identities import match_ids
 from penstock.operators.patterns.match_set import MatchSet
 
 #: Candidates whose lists can be counted in an integer.
@@ -57,6 +58,8 @@ class MatchRows:
         self._scope = measure_scope(query, self.output, schema, time_type)
         self._measures = [(name, compile_expression(expr, self._scope)) for name, expr in self.output.measures]
         self.output_schema = output_schema(query, self.output, schema, time_type).arrow
+        self._has_id = MATCH_ID in self.output_schema.names or any(MATCH_ID in columns_of(expr) for _, expr in self.output.measures)
+        self._telling = [name for name in self.needed if not pa.types.is_nested(schema[name].type)]
 
     @property
     def needed(self) -> list[str]:
@@ -108,13 +111,20 @@ class MatchRows:
         start = np.minimum.reduceat(times, whole) if len(whole) else times
         end = np.maximum.reduceat(times, whole) if len(whole) else times
         columns |= {MATCH_START: self._time(start), MATCH_END: self._time(end)}
-        columns |= {MATCH_ID: pa.array(matches.ids), BRANCH: pa.array(matches.term)}
+        columns |= {MATCH_ID: pa.array(self._ids(matches, stored)), BRANCH: pa.array(matches.term)}
         if self.query.lists is Lists.COLLAPSE:
             columns[MATCH_COUNT] = self._counts(matches)
         for name in self._scope.names:
             if (ref := measured(name, self.query)) is not None:
                 columns[name] = self._referred(ref, matches, stored)
         return columns
+
+    def _ids(self, matches: MatchSet, stored: Batch) -> Int64s:
+        """Numbers that are the same whoever found the matches, where anybody sees them."""
+        if not self._has_id:
+            return matches.ids
+        atoms = matches.atoms + (matches.term.repeat(np.diff(matches.starts)) << 8)
+        return match_ids(matches.starts, atoms, matches.rows, stored, self._telling)
 
     def _counts(self, matches: MatchSet) -> pa.Array:
         """How many matches each stands for: of k candidates for a list every part but the empty one, 2^k - 1."""
