@@ -10,15 +10,14 @@ import pyarrow as pa
 
 from penstock.columnar.aggregate import greatest_of
 from penstock.columnar.codes import Bools, canonical, group_codes
-from penstock.errors import Defect
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.group_by.sequencing import RowPositions, TimePositions
-from penstock.operators.segments import SegmentLog
-from penstock.operators.waiting import Waiting
+from penstock.operators.segments import SegmentLog, sizes_of
+from penstock.operators.waiting import Waiting, check_promise
 
 _MOST_SEGMENTS = 8
 #: Column of remembered rows: the last window in which the value has been reported.
@@ -80,9 +79,7 @@ class Distinct:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        oldest = int(batch.ts.min())
-        if oldest < self._frontier:
-            raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
+        check_promise(batch, self._frontier)
         inside = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
         self._totals["outside_life"] += int((~inside).sum())
         self._waiting.add(batch.filter(inside))
@@ -216,10 +213,4 @@ class Distinct:
         self._known.reload(meta["next"][1], state.segments)
 
     def counters(self) -> Mapping[str, int]:
-        logs = (self._waiting.log, self._known)
-        return {
-            "state_rows": sum(log.num_rows for log in logs),
-            "state_bytes": sum(log.num_bytes for log in logs),
-            "segments": sum(map(len, logs)),
-            **self._totals,
-        }
+        return {**sizes_of((self._waiting.log, self._known)), **self._totals}

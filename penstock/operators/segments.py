@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -76,6 +76,21 @@ class SegmentLog:
         found = [(key.rpartition("-"), part) for key, part in segments.items()]
         own = {int(number): part for (name, _, number), part in found if name == self.name}
         self._parts = dict(sorted(own.items()))
+
+
+def sizes_of(logs: Iterable[SegmentLog]) -> dict[str, int]:
+    """What several logs hold together, as operators report it."""
+    listed = tuple(logs)
+    return {
+        "state_rows": sum(log.num_rows for log in listed),
+        "state_bytes": sum(log.num_bytes for log in listed),
+        "segments": sum(map(len, listed)),
+    }
+
+
+def stored_in(logs: Iterable[SegmentLog]) -> dict[str, pa.RecordBatch]:
+    """Segments of several logs by identifier."""
+    return {name: part for log in logs for name, part in log.stored().items()}
 
 
 def concatenated(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

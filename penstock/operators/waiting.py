@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import Defect
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER
 from penstock.model.punctuation import Punctuation
@@ -15,6 +16,20 @@ from penstock.operators.segments import SegmentLog
 
 #: More pieces than this are joined into one.
 _MOST_SEGMENTS = 16
+
+
+def check_promise(batch: Batch, frontier: int) -> int:
+    """Least time of some rows, none of which may be older than was promised.
+
+    Raises
+    ------
+    Defect
+        One is older than the frontier.
+    """
+    oldest = int(batch.ts.min())
+    if oldest < frontier:
+        raise Defect(f"a row of time {oldest} came after the promise that none is older than {frontier}")
+    return oldest
 
 
 class Waiting:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import Defect
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
@@ -20,6 +19,7 @@ from penstock.operators.group_by.closing import Closing
 from penstock.operators.group_by.layout import Layout
 from penstock.operators.group_by.panes import Panes, Selection
 from penstock.operators.group_by.sequencing import RowPositions, TimePositions
+from penstock.operators.waiting import check_promise
 
 
 class GroupBy:
@@ -125,9 +125,7 @@ class GroupBy:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return []
-        oldest = int(batch.ts.min())
-        if oldest < self._frontier:
-            raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
+        check_promise(batch, self._frontier)
         inside = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
         self._totals["outside_life"] += int((~inside).sum())
         if inside.any():

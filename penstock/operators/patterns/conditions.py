@@ -15,8 +15,7 @@ from penstock.expressions.nodes import Column, Expr, columns_of, transform
 from penstock.expressions.typing import typed
 from penstock.model.batch import Int64s
 from penstock.model.schema import Schema
-from penstock.operators.patterns._machine import Programs
-from penstock.operators.patterns.translation import Aggregate, NotTranslated, Read, Slot, Translation
+from penstock.operators.patterns.translation import Aggregate, NotTranslated, Read, Translation
 
 
 class OwnCondition:
@@ -69,6 +68,8 @@ class Conditions:
         For each leaf (atoms first, then absences) what its own events must satisfy, over columns of a row.
     across
         Conditions that involve several events, or a particular one of a list.
+    translation
+        Their programs, and what those read of a row.
     """
 
     query: EventQuery
@@ -77,25 +78,12 @@ class Conditions:
     across: list[Condition] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._translation = Translation(self, self.schema)
+        self.translation = Translation(self, self.schema)
         self._atoms = {leaf.variable: number for number, leaf in enumerate(self.query.atoms)}
         self._absences = {leaf.variable: number for number, leaf in enumerate(self.query.absences)}
         self.local = [[] for _ in range(len(self._atoms) + len(self._absences))]
         for condition in self.query.conditions:
             self._place(condition)
-
-    @property
-    def programs(self) -> Programs:
-        return self._translation.programs
-
-    @property
-    def derived(self) -> list[Expr]:
-        """Expressions over a row whose values the machine reads; column k of its tables."""
-        return self._translation.derived
-
-    @property
-    def slots(self) -> list[Slot]:
-        return self._translation.slots
 
     # -- placing ----------------------------------------------------------------------------------------------------------
 
@@ -131,7 +119,7 @@ class Conditions:
     def _translated(self, condition: Expr, refs: tuple[Reference, ...]) -> tuple[int, str]:
         """The number of the program, or -1 and why there is none."""
         try:
-            return self._translation.translate(typed(condition, reference_schema(refs, self.schema))), ""
+            return self.translation.translate(typed(condition, reference_schema(refs, self.schema))), ""
         except NotTranslated as missing:
             return -1, str(missing)
 

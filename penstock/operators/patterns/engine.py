@@ -109,9 +109,9 @@ class PatternEngine:
         self.conditions = Conditions(query, self.schema)
         self.rules = rules_of(query)
         self._tables = [tables_of(term, query, self.conditions) for term in query.terms]
-        self._programs, self._scratch = self.conditions.programs, new_scratch()
+        self._programs, self._scratch = self.conditions.translation.programs, new_scratch()
         self._local = self._compiled_local()
-        self._derived = [compile_expression(expr, self.schema) for expr in self.conditions.derived]
+        self._derived = [compile_expression(expr, self.schema) for expr in self.conditions.translation.derived]
         self._extra_schema = pa.schema(self.extra_fields)
         self._check_translated()
 

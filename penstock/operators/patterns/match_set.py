@@ -9,6 +9,19 @@ import numpy as np
 from penstock.model.batch import Int64s
 
 
+def chosen_parts(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
+    """Of parts one behind the other, where the chosen ones start when they are put together, and the entries they take.
+
+    Examples
+    --------
+    >>> chosen_parts(np.array([0, 2, 5]), np.array([1]))
+    (array([0, 3]), array([2, 3, 4]))
+    """
+    lengths = np.diff(starts)[chosen]
+    shifted = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return shifted, np.arange(shifted[-1]) + np.repeat(starts[chosen] - shifted[:-1], lengths)
+
+
 @dataclass(frozen=True, slots=True)
 class MatchSet:
     """Matches over stored rows: match m takes rows `rows[starts[m] : starts[m + 1]]` at the atoms beside them."""
@@ -25,9 +38,7 @@ class MatchSet:
         return len(self.term)
 
     def take(self, chosen: Int64s) -> MatchSet:
-        lengths = np.diff(self.starts)[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        nodes = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        starts, nodes = chosen_parts(self.starts, chosen)
         return MatchSet(self.term[chosen], self.decided[chosen], starts, self.rows[nodes], self.atoms[nodes], self.ids[chosen])
 
     def once_per_events(self) -> MatchSet:

@@ -110,7 +110,7 @@ def tables_of(term: Term, query: EventQuery, conditions: Conditions) -> TermTabl
     absent_tests = [[each.program for each in mine if each.absent == absence.number] for absence in term.absences]
     slots = [
         (4 * number, place[slot.variable], slot.column, slot.is_float, slot.is_before)
-        for number, slot in enumerate(conditions.slots)
+        for number, slot in enumerate(conditions.translation.slots)
         if slot.variable in place
     ]
     return TermTables(

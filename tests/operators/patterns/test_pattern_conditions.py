@@ -49,7 +49,7 @@ def test_what_concerns_one_event_is_computed_before_the_search() -> None:
     sought = query(seq(atom("A", "a"), atom("B", "b")), "a.p > 3", "lower(a.s) = b.s", "a.p + 1 < b.p * 2")
     conditions = Conditions(sought, Schema.from_arrow(SCHEMA))
     assert [[str(part) for part in parts] for parts in conditions.local] == [["p > 3"], []]
-    assert [str(expr) for expr in conditions.derived] == ["lower(s)", "s", "p + 1L", "p * 2L"]
+    assert [str(expr) for expr in conditions.translation.derived] == ["lower(s)", "s", "p + 1L", "p * 2L"]
     assert all(each.program >= 0 for each in conditions.across)
 
 

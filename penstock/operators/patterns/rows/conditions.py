@@ -15,8 +15,7 @@ from penstock.expressions.row_queries import RowQuery, scope_of
 from penstock.expressions.row_references import FIRST, RowReference
 from penstock.expressions.typing import place_of, typed
 from penstock.model.schema import Field, Schema
-from penstock.operators.patterns._machine import Programs
-from penstock.operators.patterns.translation import Aggregate, NotTranslated, Read, Slot, Translation
+from penstock.operators.patterns.translation import Aggregate, NotTranslated, Read, Translation
 
 #: Registers: the tried row, or the first or last of a variable (-1: of all) after passing over some.
 CURRENT, FROM_FIRST, FROM_LAST = 0, 1, 2
@@ -33,9 +32,11 @@ class RowConditions:
     program
         Per variable the number of its program, or -1.
     shifts
-        Columns of earlier rows that `direct` and `derived` read: name and how many rows before.
+        Columns of earlier rows that conditions read: name and how many rows before.
     registers
         Rows that programs read: kind, variable, and how many to pass over. The first is the tried row.
+    translation
+        The programs, and what they read of a row and rows at a fixed distance before it.
     """
 
     query: RowQuery
@@ -47,7 +48,7 @@ class RowConditions:
     _tried: str = ""
 
     def __post_init__(self) -> None:
-        self._translation = Translation(self, self.schema)
+        self.translation = Translation(self, self.schema)
         conditions = dict(self.query.definitions)
         for variable in self.query.variables:
             self._tried = variable
@@ -58,19 +59,6 @@ class RowConditions:
         """Columns of a row, and those of earlier ones."""
         earlier = (Field(shifted_name(name, back), self.schema[name].type) for name, back in self.shifts)
         return Schema((*self.schema.fields, *earlier), self.schema.owner)
-
-    @property
-    def programs(self) -> Programs:
-        return self._translation.programs
-
-    @property
-    def derived(self) -> list[Expr]:
-        """Expressions over a row, and rows at a fixed distance before it, whose values programs read."""
-        return self._translation.derived
-
-    @property
-    def slots(self) -> list[Slot]:
-        return self._translation.slots
 
     def _place(self, condition: Expr | None) -> None:
         refs = self.query.references_of(condition) if condition is not None else ()
@@ -96,7 +84,7 @@ class RowConditions:
 
     def _translated(self, condition: Expr, refs: tuple[RowReference, ...]) -> int:
         try:
-            return self._translation.translate(typed(condition, scope_of(refs, self.schema)))
+            return self.translation.translate(typed(condition, scope_of(refs, self.schema)))
         except NotTranslated as missing:
             message = f"'{condition}' cannot be tested while a match grows: {missing}"
             raise InvalidEventPattern(message, place_of(condition)) from None

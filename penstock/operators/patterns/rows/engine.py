@@ -18,6 +18,7 @@ from penstock.model.schema import Schema
 from penstock.operators.patterns._events import Horizon, hash_matches, sort_by_code
 from penstock.operators.patterns._machine import new_scratch
 from penstock.operators.patterns.event_values import values_of
+from penstock.operators.patterns.match_set import chosen_parts
 from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, Found, Rows, Rules, search
 from penstock.operators.patterns.rows._trail import Machine, new_trail
 from penstock.operators.patterns.rows.conditions import RowConditions, shifted_name
@@ -55,9 +56,7 @@ class RowMatches:
         return len(self.decided)
 
     def take(self, chosen: Int64s) -> RowMatches:
-        lengths = np.diff(self.starts)[chosen]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        inside = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.starts[chosen], lengths)
+        starts, inside = chosen_parts(self.starts, chosen)
         return RowMatches(
             self.order,
             self.floors[chosen],
@@ -96,13 +95,13 @@ class RowEngine:
         self.conditions = conditions = RowConditions(query, schema)
         self._scope = conditions.scope
         self._direct = [None if expr is None else compile_expression(expr, self._scope) for expr in conditions.direct]
-        self._derived = [compile_expression(expr, self._scope) for expr in conditions.derived]
+        self._derived = [compile_expression(expr, self._scope) for expr in conditions.translation.derived]
         self._table = Program(query.pattern).table
         self._program = np.array(conditions.program, np.int64)
         self._registers = np.array(conditions.registers, np.int64)
-        slots = [(slot.variable, slot.column, slot.is_float) for slot in conditions.slots]
+        slots = [(slot.variable, slot.column, slot.is_float) for slot in conditions.translation.slots]
         self._slots = np.array(slots, np.int64).reshape(-1, 3)
-        self._programs, self._scratch = conditions.programs, new_scratch()
+        self._programs, self._scratch = conditions.translation.programs, new_scratch()
         self._rules = self._rules_of(query)
 
     def _rules_of(self, query: RowQuery) -> Rules:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import Defect
 from penstock.expressions.row_queries import RowQuery, output_of, stored_columns
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
@@ -20,8 +19,8 @@ from penstock.operators.patterns.engine import trace_codes
 from penstock.operators.patterns.rows.engine import Outcome, RowEngine, RowMatches
 from penstock.operators.patterns.rows.numbers import MatchNumbers
 from penstock.operators.patterns.rows.output import RowOutput
-from penstock.operators.segments import SegmentLog
-from penstock.operators.waiting import Waiting
+from penstock.operators.segments import SegmentLog, sizes_of, stored_in
+from penstock.operators.waiting import Waiting, check_promise
 
 #: Of a kept row whether it only serves as an earlier row of others.
 _BEHIND = "_behind"
@@ -92,9 +91,7 @@ class RowPatternMatch:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        oldest = int(batch.ts.min())
-        if oldest < self._frontier:
-            raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
+        check_promise(batch, self._frontier)
         columns = [batch.column(name) for name in self._columns]
         self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
         return ()
@@ -158,10 +155,13 @@ class RowPatternMatch:
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
+    @property
+    def _logs(self) -> tuple[SegmentLog, ...]:
+        return (self._waiting.log, self._log, self._numbers.log)
+
     def snapshot(self) -> State:
-        logs = (self._waiting.log, self._log, self._numbers.log)
-        meta = {"frontier": self._frontier, "totals": dict(self._totals), "next": [log.next for log in logs]}
-        return State(meta, {name: part for log in logs for name, part in log.stored().items()})
+        meta = {"frontier": self._frontier, "totals": dict(self._totals), "next": [log.next for log in self._logs]}
+        return State(meta, stored_in(self._logs))
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
@@ -174,10 +174,4 @@ class RowPatternMatch:
         self._due = np.full(self._kept.num_rows, NEVER, np.int64)
 
     def counters(self) -> Mapping[str, int]:
-        logs = (self._waiting.log, self._log, self._numbers.log)
-        return {
-            "state_rows": sum(log.num_rows for log in logs),
-            "state_bytes": sum(log.num_bytes for log in logs),
-            "segments": sum(map(len, logs)),
-            **self._totals,
-        }
+        return {**sizes_of(self._logs), **self._totals}
