@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked_mistakes import refused
 
-from penstock.errors import UserError
 from penstock.language.application import parse_application
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Project, Scan
@@ -306,16 +306,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("marked", "code", "message"), MISTAKES)
 def test_a_mistake_names_its_place(marked: str, code: str, message: str) -> None:
     whole = f"{STREAMS}\nCREATE CQ q AS {'' if marked.startswith('«EVENT»') else 'EVENT '}{marked}"
-    start, text = whole.index("«"), whole.replace("«", "").replace("»", "")
-    with pytest.raises(UserError) as caught:
-        parse_application(text)
-    error = caught.value
-    assert error.code == code, str(error)
-    assert message in error.message, str(error)
-    assert error.place is not None
-    assert (error.place.line, error.place.column) == (text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)), str(
-        error
-    )
+    refused(whole, code, message)
 
 
 def test_what_only_an_absent_event_has_is_not_shown() -> None:

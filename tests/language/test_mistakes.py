@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from marked_mistakes import refused, unmarked, width_of
 
 from penstock.errors import InvalidDeclaration, InvalidWindow, SyntaxMistake, UserError
 from penstock.language.application import parse_application, parse_query
@@ -16,19 +17,9 @@ CREATE STREAM step (n BIGINT, v INT, WATERMARK n DELAY OF 5);
 
 
 def check(marked: str, code: str, message: str, now: int | None = None) -> None:
-    start, end = marked.index("«"), marked.index("»") - 1
-    text = marked.replace("«", "").replace("»", "")
-    with pytest.raises(UserError) as caught:
-        parse_application(text, "shop", now=now)
-    error = caught.value
-    assert error.code == code
-    assert message in error.message
-    assert "sqlglot" not in str(error)
-    assert error.place is not None
-    begin = text.rfind("\n", 0, start) + 1
-    found = (error.place.line, error.place.column, error.place.width)
-    assert found == (text.count("\n", 0, start) + 1, start - begin + 1, end - start), str(error)
-    assert error.place.excerpt == text.splitlines()[error.place.line - 1]
+    place = refused(marked, code, message, "shop", now)
+    assert place.width == width_of(marked)
+    assert place.excerpt == unmarked(marked).splitlines()[place.line - 1]
 
 
 STATEMENTS = [

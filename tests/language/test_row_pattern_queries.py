@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from marked_mistakes import refused
 
 from penstock.errors import UserError
 from penstock.language.application import parse_application
@@ -195,15 +196,7 @@ MISTAKES = [
 def test_a_mistake_names_its_place(marked: str, code: str, message: str) -> None:
     clause = f"{marked})" if marked.startswith("«MATCH") else f"MATCH_RECOGNIZE ({marked})"
     whole = f"{STREAMS}\nCREATE CQ q AS SELECT * FROM tick {clause}"
-    start, text = whole.index("«"), whole.replace("«", "").replace("»", "")
-    with pytest.raises(UserError) as caught:
-        parse_application(text)
-    error = caught.value
-    assert error.code == code, str(error)
-    assert message in error.message, str(error)
-    assert error.place is not None
-    place = (text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
-    assert (error.place.line, error.place.column) == place, str(error)
+    refused(whole, code, message)
 
 
 def test_a_window_before_the_clause_is_refused() -> None:
