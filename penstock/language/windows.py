@@ -12,20 +12,11 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
+from penstock.expressions.literals import UNIT_MICROS
 from penstock.language.syntax import Amount, WindowClause, Word, expected
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
-#: Microseconds of each unit, by its singular.
-UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 _COUNTED = ("tuple", "row")
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})(?::(\d{2}))?$")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -47,9 +38,9 @@ def length(amount: Amount, clock: bool) -> int:
 
 def _micros(unit: Word) -> int:
     name = unit.text.lower().removesuffix("s")
-    if name not in UNITS:
-        raise SyntaxMistake(expected(unit.text, [f"{legal}s" for legal in UNITS], "as unit of time"), unit.place)
-    return UNITS[name]
+    if name not in UNIT_MICROS:
+        raise SyntaxMistake(expected(unit.text, [f"{legal}s" for legal in UNIT_MICROS], "as unit of time"), unit.place)
+    return UNIT_MICROS[name]
 
 
 def _number(word: Word) -> Decimal:
@@ -198,6 +189,6 @@ def _next_occurrence(word: Word, match: re.Match[str], after: int) -> int:
     hour, minute, second = (int(part or 0) for part in match.groups())
     if hour > 23 or minute > 59 or second > 59:
         raise SyntaxMistake(f"'{word.text}' is no clock time; write 'HH:MM' between 00:00 and 23:59", word.place)
-    day = UNITS["day"]
-    today = after - after % day + (hour * 3600 + minute * 60 + second) * UNITS["second"]
+    day = UNIT_MICROS["day"]
+    today = after - after % day + (hour * 3600 + minute * 60 + second) * UNIT_MICROS["second"]
     return today if today > after else today + day

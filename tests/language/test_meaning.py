@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.expressions.evaluate import mask
+from penstock.expressions.literals import UNIT_MICROS
 from penstock.language.application import parse_application, parse_query
-from penstock.language.windows import UNITS
 from penstock.model.elements import FOREVER
 from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
@@ -19,7 +19,7 @@ from penstock.plan.describe import tree
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import GroupBy, Node, Reference, Scan, WindowJoin, walk
 
-DAY = UNITS["day"]
+DAY = UNIT_MICROS["day"]
 CLOCKED = "CREATE STREAM s (k BIGINT, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 1 SECOND);"
 
 
@@ -28,11 +28,11 @@ def grouping(window: str) -> Framed | Unbounded:
     return next(node for node in walk(plan) if isinstance(node, GroupBy)).window
 
 
-@given(st.integers(1, 1000), st.sampled_from(sorted(UNITS)), st.booleans(), st.booleans())
+@given(st.integers(1, 1000), st.sampled_from(sorted(UNIT_MICROS)), st.booleans(), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_a_length_is_its_number_times_its_unit(number: int, unit: str, plural: bool, capital: bool) -> None:
     word = unit + "s" * plural
-    size = number * UNITS[unit]
+    size = number * UNIT_MICROS[unit]
     assert grouping(f"[RANGE {number} {word.upper() if capital else word}]") == Framed(size, size, size)
 
 
@@ -49,11 +49,11 @@ def life(clauses: str, now: int | None = None) -> Lifespan:
 
 
 def test_a_clock_time_is_its_next_occurrence_after_now() -> None:
-    nine = 9 * UNITS["hour"]
-    assert life("BEGIN '10:00' END '22:00'", now=5 * DAY + nine).begin == 5 * DAY + 10 * UNITS["hour"]
-    assert life("BEGIN '10:00' END '22:00'", now=5 * DAY + nine).end == 5 * DAY + 22 * UNITS["hour"]
-    assert life("BEGIN '08:30:15'", now=5 * DAY + nine).begin == 6 * DAY + 8 * UNITS["hour"] + 30 * 60_000_000 + 15_000_000
-    assert life("BEGIN '22:00' END '06:00'", now=5 * DAY).end == 6 * DAY + 6 * UNITS["hour"]
+    nine = 9 * UNIT_MICROS["hour"]
+    assert life("BEGIN '10:00' END '22:00'", now=5 * DAY + nine).begin == 5 * DAY + 10 * UNIT_MICROS["hour"]
+    assert life("BEGIN '10:00' END '22:00'", now=5 * DAY + nine).end == 5 * DAY + 22 * UNIT_MICROS["hour"]
+    assert life("BEGIN '08:30:15'", now=5 * DAY + nine).begin == 6 * DAY + 8 * UNIT_MICROS["hour"] + 30 * 60_000_000 + 15_000_000
+    assert life("BEGIN '22:00' END '06:00'", now=5 * DAY).end == 6 * DAY + 6 * UNIT_MICROS["hour"]
 
 
 def test_times_with_a_date_need_no_present_time() -> None:

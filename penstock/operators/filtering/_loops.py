@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-Loop = TypeVar("Loop", bound=Callable[..., Any])
+from penstock.columnar.compiling import entrance
 
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 
 
-def compiled(loop: Loop) -> Loop:
-    """Compile once and keep the result beside the module, without losing the signature."""
-    return cast(Loop, njit(cache=True)(loop))
-
-
-@compiled
+@entrance
 def is_set(word: Any, bit: int) -> bool:  # pragma: no cover - compiled
     return bool((word >> np.uint64(bit)) & _ONE)
 
 
-@compiled
+@entrance
 def rejecting_position(word: Any, order: Any) -> int:  # pragma: no cover - compiled
     """The first position whose filter rejects the row; the number of filters when none does."""
     position = 0
@@ -33,26 +26,26 @@ def rejecting_position(word: Any, order: Any) -> int:  # pragma: no cover - comp
     return position
 
 
-@compiled
-def _mixed(x: Any) -> Any:  # pragma: no cover - compiled
+@entrance
+def mixed(x: Any) -> Any:  # pragma: no cover - compiled
     z = x + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@entrance
 def toss(seed: Any, places: Any, lane: Any, limit: Any, out: Any) -> None:  # pragma: no cover - compiled
     """Whether the 53 random bits of each place are less than `limit`."""
-    began = _mixed(seed)
+    began = mixed(seed)
     for k in range(len(places)):
-        out[k] = _mixed(_mixed(began + places[k]) + lane) >> np.uint64(11) < limit
+        out[k] = mixed(mixed(began + places[k]) + lane) >> np.uint64(11) < limit
 
 
 # -- matrix view ------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@entrance
 def count_rows(view: Any, order: Any, words: Any, sign: int) -> None:  # pragma: no cover - compiled
     """Figure 3: each rejecting filter from the first rejecting position on counts in the rows up to it."""
     for k in range(len(words)):
@@ -63,7 +56,7 @@ def count_rows(view: Any, order: Any, words: Any, sign: int) -> None:  # pragma:
                     view[row, column] += sign
 
 
-@compiled
+@entrance
 def scan_row(words: Any, order: Any, row: int, out: Any) -> None:  # pragma: no cover - compiled
     """`out[c]`: profile rows that pass the positions before `row` and are rejected at position c, for c from `row` on."""
     before = _NONE
@@ -77,7 +70,7 @@ def scan_row(words: Any, order: Any, row: int, out: Any) -> None:  # pragma: no 
                     out[column] += 1
 
 
-@compiled
+@entrance
 def may_come(order: Any, after: Any, position: int, column: int) -> bool:  # pragma: no cover - compiled
     """Whether everything that must precede the filter at `column` stands before `position`."""
     missing = after[order[column]]
@@ -88,7 +81,7 @@ def may_come(order: Any, after: Any, position: int, column: int) -> bool:  # pra
     return bool(missing == _NONE)
 
 
-@compiled
+@entrance
 def violated_pair(
     view: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
 ) -> tuple[int, int]:  # pragma: no cover - compiled
@@ -102,7 +95,7 @@ def violated_pair(
     return -1, -1
 
 
-@compiled
+@entrance
 def best_column(view: Any, order: Any, costs: Any, row: int, after: Any) -> int:  # pragma: no cover - compiled
     """The position whose filter rejects most per unit of cost among rows that reach `row`; ties stay where they are."""
     best = row
@@ -116,7 +109,7 @@ def best_column(view: Any, order: Any, costs: Any, row: int, after: Any) -> int:
 # -- Sweep, Independent, LocalSwaps -----------------------------------------------------------------------------------
 
 
-@compiled
+@entrance
 def sweep_rows(words: Any, order: Any, watched: int, own: Any, seen: Any) -> None:  # pragma: no cover - compiled
     """Rejections by each position up to the watched one, and by the watched filter among rows that reach each position."""
     for k in range(len(words)):
@@ -129,7 +122,7 @@ def sweep_rows(words: Any, order: Any, watched: int, own: Any, seen: Any) -> Non
                 seen[row] += 1
 
 
-@compiled
+@entrance
 def count_filters(words: Any, counts: Any, sign: int) -> None:  # pragma: no cover - compiled
     """Rejections by each filter, whatever the others say."""
     for k in range(len(words)):
@@ -138,7 +131,7 @@ def count_filters(words: Any, counts: Any, sign: int) -> None:  # pragma: no cov
                 counts[number] += sign
 
 
-@compiled
+@entrance
 def violated_rank(
     counts: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
 ) -> tuple[int, int]:  # pragma: no cover - compiled
@@ -152,7 +145,7 @@ def violated_rank(
     return -1, -1
 
 
-@compiled
+@entrance
 def count_neighbours(words: Any, order: Any, own: Any, following: Any, sign: int) -> None:  # pragma: no cover - compiled
     """Two diagonals: `own[i]` rejected at i, `following[i]` reached i and rejected by the filter at i + 1."""
     for k in range(len(words)):
@@ -166,7 +159,7 @@ def count_neighbours(words: Any, order: Any, own: Any, following: Any, sign: int
             following[first] += sign
 
 
-@compiled
+@entrance
 def violated_neighbour(
     own: Any, following: Any, order: Any, costs: Any, alpha: float, least: int, after: Any
 ) -> int:  # pragma: no cover - compiled
@@ -184,7 +177,7 @@ def violated_neighbour(
 # `history` is the window followed by the new rows; `held` is the length of the window now, `room` its limit.
 
 
-@compiled
+@entrance
 def quiet_greedy(
     view: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
 ) -> int:  # pragma: no cover - compiled
@@ -202,7 +195,7 @@ def quiet_greedy(
     return len(history) - held
 
 
-@compiled
+@entrance
 def quiet_ranks(
     counts: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
 ) -> int:  # pragma: no cover - compiled
@@ -220,7 +213,7 @@ def quiet_ranks(
     return len(history) - held
 
 
-@compiled
+@entrance
 def quiet_neighbours(
     own: Any,
     following: Any,
@@ -251,7 +244,7 @@ def quiet_neighbours(
 # -- exact optimum ----------------------------------------------------------------------------------------------------
 
 
-@compiled
+@entrance
 def cheapest_orders(passing: Any, costs: Any, after: Any, best: Any, last: Any) -> None:  # pragma: no cover - compiled
     """Least cost of applying each set of filters first, and the filter that comes last in it; subsets in counting order."""
     best[:] = np.inf

@@ -20,7 +20,7 @@ from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.event_patterns import Strategy
 from penstock.model.schema import TIMESTAMP, Schema
-from penstock.plan.nodes.relational import Node, Union, has_clock_time
+from penstock.plan.nodes.relational import OverOne, Union, has_clock_time
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Merged(Union):
 
 
 @dataclass(frozen=True)
-class PatternMatch:
+class PatternMatch(OverOne):
     """Matches of an event query; whoever builds it gives these fields, everything else follows from them.
 
     Parameters
@@ -76,7 +76,6 @@ class PatternMatch:
     (('id',), ('id', 'gain'), ('type', 'id', 'price'))
     """
 
-    input: Node
     query: EventQuery
     output: MatchOutput = field(default_factory=MatchOutput)
     constraints: ConstraintSet | None = None
@@ -145,7 +144,3 @@ class PatternMatch:
             return self.query.types
         registration = registered(self.query, self.constraints, on_static_unsat="empty")
         return self.query.types | watched_types(self.query, registration) | frozenset(terminal_types(registration))
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)

@@ -64,17 +64,10 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Select:
-    """Rows for which the condition is true; NULL is not true."""
+class OverOne:
+    """What nodes over one input have in common."""
 
     input: Node
-    condition: Expr
-    #: How the user wants its conditions ordered; None: as the plan finds best.
-    hint: OrderHint | None = None
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -82,20 +75,33 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Project:
+class SameColumns(OverOne):
+    """A node whose rows have the columns of its input."""
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Select(SameColumns):
+    """Rows for which the condition is true; NULL is not true."""
+
+    condition: Expr
+    #: How the user wants its conditions ordered; None: as the plan finds best.
+    hint: OrderHint | None = None
+
+
+@dataclass(frozen=True)
+class Project(OverOne):
     """Named expressions of each row."""
 
-    input: Node
     items: tuple[tuple[str, Expr], ...]
 
     @cached_property
     def schema(self) -> Schema:
         source = self.input.schema
         return Schema(tuple(Field(name, type_of(expr, source)) for name, expr in self.items), "the select list")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 @dataclass(frozen=True)
@@ -120,41 +126,23 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(SameColumns):
     """One of several conditional outputs of a stream; a row goes to every output whose condition holds.
 
     `branch` chooses the output this node stands for; nodes with equal `input` and `branches` share one operator.
     """
 
-    input: Node
     branches: tuple[tuple[str, Expr], ...]
     branch: str
     default: str = ""
 
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(SameColumns):
     """The first of equal rows in each window, by time and position."""
 
-    input: Node
     window: Framed | Unbounded
     life: Lifespan = field(default_factory=Lifespan)
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 @dataclass(frozen=True)
@@ -259,10 +247,9 @@ def _check_hint(node: WindowJoin) -> None:
 
 
 @dataclass(frozen=True)
-class GroupBy:
+class GroupBy(OverOne):
     """Aggregates per group and window; the output has the keys, then the aggregates, then what `window_columns` names."""
 
-    input: Node
     keys: tuple[str, ...]
     aggregates: tuple[AggregateCall, ...]
     window: Framed | Unbounded
@@ -285,56 +272,27 @@ class GroupBy:
         in_rows = isinstance(self.window, Framed) and self.window.in_rows
         return TIMESTAMP if has_clock_time(self) and not in_rows else pa.int64()
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True)
-class GroupFilter:
+class GroupFilter(SameColumns):
     """HAVING: a condition over the output of a grouping."""
 
-    input: Node
     condition: Expr
 
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True)
-class Hushed:
+class Hushed(SameColumns):
     """The punctuations of the input without its rows."""
 
-    input: Node
-
-    @property
-    def schema(self) -> Schema:
-        return self.input.schema
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True)
-class Announced:
+class Announced(OverOne):
     """Each punctuation of the input as a row: what it closes, and the event time by then."""
-
-    input: Node
 
     @cached_property
     def schema(self) -> Schema:
         time = TIMESTAMP if has_clock_time(self.input) else pa.int64()
         return Schema((Field("punctuation", pa.string()), Field("known_at", time)), "the punctuations")
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 #: A text, because nodes of other modules build on those here.

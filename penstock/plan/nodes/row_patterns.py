@@ -8,18 +8,17 @@ from functools import cached_property
 from penstock.expressions.match_output import RowsPerMatch
 from penstock.expressions.row_queries import RowQuery, check_types, output_of, stored_columns
 from penstock.model.schema import Schema
-from penstock.plan.nodes.relational import Node
+from penstock.plan.nodes.relational import OverOne
 
 
 @dataclass(frozen=True)
-class RowPatternMatch:
+class RowPatternMatch(OverOne):
     """Matches of a row pattern (`MATCH_RECOGNIZE`) among the ordered rows of each partition.
 
     The key spreads the rows over shards; without key one shard has them all. Output time is the moment a match is decided.
     Punctuations end here.
     """
 
-    input: Node
     query: RowQuery
 
     def __post_init__(self) -> None:
@@ -43,7 +42,3 @@ class RowPatternMatch:
     @property
     def shows_all_rows(self) -> bool:
         return self.query.rows is RowsPerMatch.ALL
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
