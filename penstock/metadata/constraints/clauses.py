@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from penstock.errors import InvalidConstraint
 
@@ -83,54 +83,42 @@ class Require:
 
 
 @dataclass(frozen=True, slots=True)
-class AtMostOnce:
+class _OfOneType:
+    """A statement about one type of events."""
+
+    member: str
+    word: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        _check_names(self, (self.member,))
+
+    @property
+    def event_types(self) -> tuple[str, ...]:
+        return (self.member,)
+
+    def __str__(self) -> str:
+        return f"{self.word}({self.member})"
+
+
+@dataclass(frozen=True, slots=True)
+class AtMostOnce(_OfOneType):
     """No two events of this type at different times; under total order, no two at all. The same as `prior(A, A)`."""
 
-    member: str
-
-    def __post_init__(self) -> None:
-        _check_names(self, (self.member,))
-
-    @property
-    def event_types(self) -> tuple[str, ...]:
-        return (self.member,)
-
-    def __str__(self) -> str:
-        return f"at_most_once({self.member})"
+    word = "at_most_once"
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(_OfOneType):
     """An event of this type ends the trace: no event of any declared type comes later."""
 
-    member: str
-
-    def __post_init__(self) -> None:
-        _check_names(self, (self.member,))
-
-    @property
-    def event_types(self) -> tuple[str, ...]:
-        return (self.member,)
-
-    def __str__(self) -> str:
-        return f"terminal({self.member})"
+    word = "terminal"
 
 
 @dataclass(frozen=True, slots=True)
-class Never:
+class Never(_OfOneType):
     """Events of this type do not occur."""
 
-    member: str
-
-    def __post_init__(self) -> None:
-        _check_names(self, (self.member,))
-
-    @property
-    def event_types(self) -> tuple[str, ...]:
-        return (self.member,)
-
-    def __str__(self) -> str:
-        return f"never({self.member})"
+    word = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +185,6 @@ def horn(*body: str, then: str | None = None) -> Horn:
     return Horn(body, then)
 
 
-def _check_names(constraint: Constraint, names: Iterable[str]) -> None:
+def _check_names(constraint: object, names: Iterable[str]) -> None:
     if not all(names):
         raise InvalidConstraint(f"{constraint}: an event type has an empty name")
