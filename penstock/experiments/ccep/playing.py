@@ -48,7 +48,7 @@ _PUBLISHED: dict[EventPattern, tuple[Constraint, ...]] = {
     Q3.pattern: (_STOCKS, _OUTCOME, _QUOTE, _INVOICE),
 }
 #: What the published engine does: branches by their tree, no rule about single events or about traces that matched.
-PUBLISHED = ConditionOptions(disjunctions="hierarchy", reflexive=False, exhaustion=False)
+PUBLISHED = ConditionOptions(disjunctions="hierarchy", reflexive=False, exhaustion=False, suffixes=False)
 
 #: Engines: without constraints, with those the publication lists, with all the workflow gives.
 ENGINES = ("R", "C", "C+")

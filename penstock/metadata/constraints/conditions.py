@@ -54,6 +54,8 @@ class ConditionOptions:
         Whether what was not seen counts. Not to be used where traces are forgotten before they end.
     exhaustion
         Whether a trace that matched is given up when no match can end in a future event.
+    suffixes
+        Whether single events are dropped when what must follow them cannot come any more.
     largest_explanation, most_explanations
         Limits for joint conditions; 1 leaves them out.
     """
@@ -62,6 +64,7 @@ class ConditionOptions:
     reflexive: bool = True
     absences: bool = True
     exhaustion: bool = True
+    suffixes: bool = True
     largest_explanation: int = 3
     most_explanations: int = 256
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.columnar.compiling import compiled, entrance, inlined
-from penstock.metadata.constraints._loops import EXHAUSTED, FAILED, LIVE
+from penstock.metadata.constraints._loops import EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.operators.patterns.tables import NAMED, TERMINAL
 
 #: What is told of a trace: no match can come of it, none has come of it, its kept events are to be looked at again.
@@ -93,7 +93,7 @@ def move_keys(keys: Any, places: Any, values: Any, first_slot: int) -> None:  # 
 
 @entrance
 def cut_traces(  # pragma: no cover - compiled
-    order: Any, found: Any, ts: Any, classes: Any, lasts: Any, number: int, ttl: int, is_total: bool
+    order: Any, found: Any, ts: Any, classes: Any, lasts: Any, number: int, ttl: int, breaks: int, is_total: bool
 ) -> Any:
     """New events cut into traces as `split_traces` does, where a key may have a trace that goes on.
 
@@ -103,21 +103,21 @@ def cut_traces(  # pragma: no cover - compiled
         Rows by slot and time, and the slot of each row's key: that of its trace, or a new one.
     lasts, number
         Time of the last event of each trace there is, and slots after those of all keys.
-    ttl
-        Silence that ends a trace, or negative; only events of types the query names break it then.
+    ttl, breaks
+        Silence that ends a trace, or negative; only events with one of the bits `breaks` in their class break it, negative: all.
     """
     events = len(order)
     slots, rank = np.empty(events, np.int64), np.empty(events, np.int64)
     part_slots, first, last = np.empty(events, np.int64), np.empty(events, np.int64), np.empty(events, np.int64)
     last_ts, ended, extra = np.empty(events, np.int64), np.zeros(events, np.bool_), np.empty(events, np.int64)
     cut = Cut(slots, rank, part_slots, first, last, last_ts, ended, extra)
-    parts, extras = _cut(order, found, ts, classes, lasts, number, ttl, is_total, cut)
+    parts, extras = _cut(order, found, ts, classes, lasts, number, ttl, breaks, is_total, cut)
     return Cut(slots, rank, part_slots[:parts], first[:parts], last[:parts], last_ts[:parts], ended[:parts], extra[:extras])
 
 
 @compiled
 def _cut(  # pragma: no cover - compiled
-    order: Any, found: Any, ts: Any, classes: Any, lasts: Any, number: int, ttl: int, is_total: bool, cut: Cut
+    order: Any, found: Any, ts: Any, classes: Any, lasts: Any, number: int, ttl: int, breaks: int, is_total: bool, cut: Cut
 ) -> Any:
     slots, rank, part_slots, first, last, last_ts, ended, extra = cut
     known, part, extras, finished = len(lasts), -1, 0, False
@@ -139,7 +139,7 @@ def _cut(  # pragma: no cover - compiled
                 part_slots[part], extra[extras] = number + extras, row
                 extras += 1
         slots[i], last[part] = part_slots[part], i
-        if ttl < 0 or classes[row] & NAMED:
+        if ttl < 0 or breaks < 0 or classes[row] & breaks:
             last_ts[part] = now
         if classes[row] & TERMINAL:
             finished, ended[part] = True, True
@@ -148,7 +148,16 @@ def _cut(  # pragma: no cover - compiled
 
 @entrance
 def read_verdict(  # pragma: no cover - compiled
-    order: Any, slots: Any, classes: Any, kinds: Any, leaves: LeafTables, every: int, outcome: Any, masked: Any, early: Any
+    order: Any,
+    slots: Any,
+    classes: Any,
+    kinds: Any,
+    leaves: LeafTables,
+    every: int,
+    guarded: int,
+    outcome: Any,
+    masked: Any,
+    early: Any,
 ) -> Any:
     """Put the bits of each row's class that are of no use any more, or of none yet, where its row is.
 
@@ -156,12 +165,21 @@ def read_verdict(  # pragma: no cover - compiled
     -------
     events of traces that were given up, and traces that failed and were exhausted now
     """
-    return _read(order, slots, classes, kinds, leaves, every, outcome, masked, early)
+    return _read(order, slots, classes, kinds, leaves, every, guarded, outcome, masked, early)
 
 
 @compiled
 def _read(  # pragma: no cover - compiled
-    order: Any, slots: Any, classes: Any, kinds: Any, leaves: LeafTables, every: int, outcome: Any, masked: Any, early: Any
+    order: Any,
+    slots: Any,
+    classes: Any,
+    kinds: Any,
+    leaves: LeafTables,
+    every: int,
+    guarded: int,
+    outcome: Any,
+    masked: Any,
+    early: Any,
 ) -> Any:
     before, after, failing, held = outcome.before, outcome.after, outcome.failing, outcome.matched
     skipped, failed, exhausted, counted = 0, 0, 0, -1
@@ -175,6 +193,8 @@ def _read(  # pragma: no cover - compiled
             counted = slots[i]
             failed += int(after[i] == FAILED)
             exhausted += int(after[i] == EXHAUSTED)
+        if outcome.broken[i] & TOO_LATE:
+            masked[row] |= bits & guarded
         if bits:
             for at in range(leaves.starts[kinds[row]], leaves.starts[kinds[row] + 1]):
                 bit = bits & np.int64(1) << leaves.atoms[at]

@@ -45,11 +45,14 @@ class Traces(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What does not change: failing conditions, leaves by type, the bits of all leaves, and whether traces can be exhausted."""
+    """What does not change: failing conditions, leaves by type, bits of all leaves and of those whose events must not come too
+    late, and whether traces can be exhausted.
+    """
 
     tables: Any
     leaves: Any
     every: int
+    guarded: int
     exhaustion: bool
 
 
@@ -147,6 +150,8 @@ def _limit(rows: NewRows, rules: Rules, bank: Any, slot: int, row: int, found: F
     bits = rows.classes[row] & rules.every
     if bits and (bank.status[slot] == FAILED or bank.status[slot] == EXHAUSTED):
         found.masked[row] = bits
+    if found.broken[row] & TOO_LATE:
+        found.masked[row] |= bits & rules.guarded
     leaves, kind = rules.leaves, rows.kinds[row]
     for at in range(leaves.starts[kind], leaves.starts[kind + 1] if bits else 0):
         bit = bits & np.int64(1) << leaves.atoms[at]

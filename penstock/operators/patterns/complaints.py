@@ -45,14 +45,15 @@ class Complaints:
         self._at_end: dict[int, list[Violation]] = {}
 
     def of_events(
-        self, rows: Batch, order: Int64s, slots: Int64s, rank: Int64s, kinds: Int64s, outcome: Outcome
+        self, rows: Batch, order: Int64s, slots: Int64s, rank: Int64s, kinds: Int64s, outcome: Outcome, masked: Int64s
     ) -> list[Quarantined]:
-        """Rows that break a constraint; `order` are the rows behind the other arrays."""
+        """Rows that break a constraint; `order` are the rows behind the other arrays, but for `masked`: what rows have lost."""
         broken = np.flatnonzero(outcome.broken)
         if not len(broken):
             return []
         together = _lower_in_group(slots, rank, kinds, outcome.earlier.shape[1])
-        pruned = _PRUNED[outcome.before[broken]] & (self.policy is not ViolationPolicy.SHADOW)
+        pruned = _PRUNED[outcome.before[broken]] | (masked[order[broken]] != 0)
+        pruned &= self.policy is not ViolationPolicy.SHADOW
         parts = (
             outcome.earlier[broken],
             together[broken],

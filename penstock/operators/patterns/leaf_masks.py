@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.columnar.codes import Bools
 from penstock.expressions.event_queries import EventQuery
+from penstock.metadata.constraints._loops import TOO_LATE
 from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.queries import settling_types
@@ -28,7 +29,9 @@ class LeafMasks:
     The reasoner has a leaf for each type an atom accepts, each in a partition; the engine one bit for each atom.
     """
 
-    def __init__(self, query: EventQuery, conditions: FailingConditions) -> None:
+    def __init__(self, query: EventQuery, conditions: FailingConditions, guarded: int = 0) -> None:
+        #: Bits of atoms whose events must not be used when they come too late.
+        self.guarded = guarded
         graph, theory = conditions.graph, conditions.theory
         self._atoms = len(query.atoms)
         self._every = (1 << self._atoms) - 1
@@ -73,7 +76,8 @@ class LeafMasks:
         """
         masked, early = np.zeros(len(classes), np.int64), np.zeros(len(classes), np.int64)
         if self._leaf_tables is not None:
-            counts = read_verdict(order, slots, classes, kinds, self._leaf_tables, self._every, outcome, masked, early)
+            tables, every = self._leaf_tables, self._every
+            counts = read_verdict(order, slots, classes, kinds, tables, every, self.guarded, outcome, masked, early)
             return masked, early, counts
         mine, types = classes[order], kinds[order]
         masked[order], early[order] = self.lost(mine, types, outcome), self.idle(mine, types, outcome)
@@ -85,6 +89,7 @@ class LeafMasks:
     def lost(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
         """Bits of each event's class that a given-up trace, or a given-up branch, has no use for."""
         found = np.where(_PRUNED[outcome.before], classes & self._every, 0)
+        found |= np.where(outcome.broken & TOO_LATE != 0, classes & self.guarded, 0)
         if self._has_branches and outcome.failing.any():
             for atom, kind, partition in zip(self._leaf_atoms, self._leaf_kinds, self._leaf_parts, strict=True):
                 found |= np.where((kinds == kind) & _has(outcome.failing, partition), classes & 1 << atom, 0)
@@ -110,9 +115,9 @@ class LeafMasks:
         return found
 
     @property
-    def narrow(self) -> tuple[LeafTables, int] | None:
-        """Leaves of each type, and the bits of all, where sets fit one word."""
-        return None if self._leaf_tables is None else (self._leaf_tables, self._every)
+    def narrow(self) -> tuple[LeafTables, int, int] | None:
+        """Leaves of each type, bits of all and of those that are guarded, where sets fit one word."""
+        return None if self._leaf_tables is None else (self._leaf_tables, self._every, self.guarded)
 
     @property
     def spares_branches(self) -> bool:

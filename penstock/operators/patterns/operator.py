@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools, group_codes, shared, validity
-from penstock.errors import Defect
+from penstock.columnar.codes import Bools, group_codes, shared
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.match_output import MatchOutput
 from penstock.kernel.contracts import State
@@ -24,19 +23,18 @@ from penstock.model.event_patterns import Strategy
 from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
+from penstock.operators.patterns.acceptance import accepted
 from penstock.operators.patterns.engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
 from penstock.operators.patterns.repeats import Repeats
 from penstock.operators.patterns.tables import NAMED, WATCHED
 from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
-from penstock.operators.segments import SegmentLog
-from penstock.operators.waiting import Waiting
+from penstock.operators.segments import SegmentLog, sizes_of, stored_in
+from penstock.operators.waiting import Waiting, check_promise
 
 #: Columns of waiting rows under constraints: number of the type; in the shadow, bits of the class that would have been lost.
 KIND, MASKED = pa.field("_kind", pa.int16()), pa.field("_masked", pa.int64())
-_NO_KEY = "an event without key belongs to no trace"
-_NO_TIME = "event times count from 0"
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -160,10 +158,8 @@ class PatternMatch:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        oldest = int(batch.ts.min())
-        if oldest < self._frontier:
-            raise Defect(f"a row of time {oldest} came after the promise that none is older than {self._frontier}")
-        batch, refused = self._accepted(batch, oldest)
+        check_promise(batch, self._frontier)
+        batch, refused = accepted(batch, self.query.key, self._totals)
         if self._watch is not None and self._watch.is_empty:
             return refused
         relevant, classes, kinds, unknown = self._engine.relevant(batch.rows)
@@ -179,21 +175,6 @@ class PatternMatch:
             self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
         return refused
 
-    def _accepted(self, batch: Batch, oldest: int) -> tuple[Batch, tuple[Quarantined, ...]]:
-        if oldest >= 0 and not any(batch.column(name).null_count for name in self.query.key):
-            return batch, ()
-        keyed: Bools = np.ones(batch.num_rows, np.bool_)
-        for name in self.query.key:
-            if batch.column(name).null_count:
-                keyed &= validity(batch.column(name))
-        timed = batch.ts >= 0
-        self._totals["null_keys"] += int(np.count_nonzero(~keyed))
-        self._totals["bad_times"] += int(np.count_nonzero(keyed & ~timed))
-        refused = ((~keyed, "null_key", _NO_KEY), (keyed & ~timed, "bad_timestamp", _NO_TIME))
-        return batch.filter(keyed & timed), tuple(
-            Quarantined(batch.filter(mask), reason, text) for mask, reason, text in refused if mask.any()
-        )
-
     # -- time -------------------------------------------------------------------------------------------------------------
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
@@ -205,6 +186,10 @@ class PatternMatch:
 
     def on_control(self, decision: Control) -> Elements:
         return ()
+
+    def judge_late(self, refused: Quarantined) -> Sequence[Quarantined]:
+        """Late events of traces that constraints gave up, apart: what was concluded without them may be wrong."""
+        return [refused] if self._watch is None or refused.reason != "late" else self._watch.judge_late(refused)
 
     def _advance(self, frontier: int) -> list[Batch | Quarantined]:
         horizon, self._frontier = Horizon(self._frontier, frontier), frontier
@@ -280,10 +265,25 @@ class PatternMatch:
         classes = np.concatenate([int64s(self._kept.column(CLASS)), new])
         number = watch.table.size if keys is None else len(keys.slots)
         found = self._search(_Step(rows, classes, codes, number, searched + held, resting + held, slots), horizon, sight)
+        self._cut_suffixes(watch)
         moved = watch.table.compacted()
         if moved is not None:
             self._slots = moved[self._slots]
         return [*found, *sight.refused]
+
+    def _cut_suffixes(self, watch: TraceWatch) -> None:
+        """Forget kept events that no later one can complete."""
+        if not watch.cuts_suffixes or not self._kept.num_rows:
+            return
+        classes = np.array(int64s(self._kept.column(CLASS)))
+        if watch.cut(classes, self._kept.ts, self._slots):
+            columns = self._kept.rows.columns
+            columns[len(self._columns)] = pa.array(classes)
+            self._kept = self._kept.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema))
+            stays = classes & ~NAMED != 0
+            watch.counts["cut_events"] += int(np.count_nonzero(~stays))
+            self._retain(stays)
+            self._is_written = False
 
     def _known_keys(self, watch: TraceWatch, released: Batch) -> KnownKeys:
         """Numbers for the keys of released rows; kept rows get theirs, and the slots of their traces."""
@@ -367,7 +367,7 @@ class PatternMatch:
             meta |= {"repeats": [self._repeats.log.next, self._repeats.passed_over]}
         if self._watch is not None:
             meta |= {"watch": self._watch.totals, "types": list(self._watch.types), "traces": self._traces.next}
-        return State(meta, {name: part for log in logs for name, part in log.stored().items()})
+        return State(meta, stored_in(logs))
 
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
@@ -390,11 +390,8 @@ class PatternMatch:
             self._has_slots = self._has_slots and bool((self._slots >= 0).all())
 
     def counters(self) -> Mapping[str, int]:
-        logs = self._logs
         return {
-            "state_rows": sum(log.num_rows for log in logs),
-            "state_bytes": sum(log.num_bytes for log in logs),
-            "segments": sum(map(len, logs)),
+            **sizes_of(self._logs),
             "kept_events": self._kept.num_rows,
             **self._totals,
             **({} if self._repeats is None else {"repeated": self._repeats.passed_over}),

@@ -93,6 +93,14 @@ class TraceTable:
         known[codes[: len(slots)]] = slots
         return self.numbered(codes[len(slots) :], known)
 
+    def known(self, keys: Sequence[pa.Array]) -> Int64s:
+        """The slot of the trace each key has; -1 for none."""
+        slots, old = self.living()
+        codes, _, number = group_codes([pa.concat_arrays(pair) for pair in zip(old, keys, strict=True)])
+        found = np.full(number, -1, np.int64)
+        found[codes[: len(slots)]] = slots
+        return found[codes[len(slots) :]]
+
     def numbered(self, codes: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:
         """The same where each key has a number, and each number the slot of its trace or -1."""
         self._index = None  # it is not kept up to date where keys come with numbers

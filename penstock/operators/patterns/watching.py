@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,14 @@ from penstock.operators.patterns._watch import NewRows, Rules, new_findings, wat
 from penstock.operators.patterns.complaints import Complaints
 from penstock.operators.patterns.engine import Outlook
 from penstock.operators.patterns.leaf_masks import LeafMasks
-from penstock.operators.patterns.tables import Watched
+from penstock.operators.patterns.suffixes import SuffixCut
+from penstock.operators.patterns.tables import NAMED, Watched
 from penstock.operators.patterns.trace_table import TraceTable
 
 _FAILED, _EXHAUSTED = STATUSES.index(TraceStatus.FAILED), STATUSES.index(TraceStatus.EXHAUSTED)
 _ONE = np.uint64(1)
+#: Reason code of late events of a trace that was given up: what was concluded without them may be wrong.
+LATE_AFTER_PRUNE = "late_after_prune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +120,9 @@ class TraceWatch:
         self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion)
         self.table = TraceTable(self._bank, key_fields, self._silence is not None)
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
-        self._masks = LeafMasks(query, self.conditions)
-        self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0}
+        self._suffixes = SuffixCut(query, self.conditions) if (options or ConditionOptions()).suffixes else None
+        self._masks = LeafMasks(query, self.conditions, 0 if self._suffixes is None else self._suffixes.guarded)
+        self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0, "cut_events": 0}
         self._loop = self._one_loop()
 
     def _one_loop(self) -> Rules | None:
@@ -159,7 +163,7 @@ class TraceWatch:
 
     def resume(self, totals: Mapping[str, int], traces: pa.RecordBatch | None, types: Sequence[str]) -> None:
         """Go on from earlier totals and traces; `types` are the names of the types by the numbers they had."""
-        self.counts = {name: totals[name] for name in self.counts}
+        self.counts = {name: totals.get(name, 0) for name in self.counts}
         self._complaints.number = totals["violations"]
         if traces is not None:
             self.table.restore(traces, types)
@@ -190,7 +194,7 @@ class TraceWatch:
         refused = []
         if events.outcome.broken.any():
             shown, cut = rows.with_rows(rows.rows.select(self.shown)), events.cut
-            refused = self._complaints.of_events(shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome)
+            refused = self._complaints.of_events(shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome, masked)
         slots = np.full(len(classes), -1, np.int64)
         slots[events.rows] = events.cut.slots
         told, settled = self._judged(rows.ts, events, settled_before)
@@ -209,7 +213,7 @@ class TraceWatch:
         if found.broken.any():
             shown, every = rows.with_rows(rows.rows.select(self.shown)), np.arange(rows.num_rows)
             outcome = Outcome(found.before, found.before, found.broken, found.earlier, found.earlier, found.earlier)
-            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome)
+            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome, found.masked)
         refused += self._forget(found.ended[:ended], found.ended_before[:ended])
         return Sight(found.masked, found.early, found.slots, found.told[: self.table.size + 1], None, refused)
 
@@ -230,8 +234,10 @@ class TraceWatch:
             order, first = chosen[order], chosen[first]
             found, its = np.full(len(kinds), -1, np.int64), found
             found[chosen] = its
-        ttl, is_total = self.query.trace_ttl, self.query.order is EventOrder.TOTAL
-        cut = cut_traces(order, found, shared(rows.ts), classes, self.table.last, number, -1 if ttl is None else ttl, is_total)
+        ttl, is_total = -1 if self._silence is None else self._silence, self.query.order is EventOrder.TOTAL
+        # A trace that left the window is forgotten there and not at the end of a batch, or answers would depend on batches.
+        breaks = -1 if self._is_forgetful else NAMED
+        cut = cut_traces(order, found, shared(rows.ts), classes, self.table.last, number, ttl, breaks, is_total)
         self.table.add(rows, first, cut.extra)
         self.table.last[cut.part_slots] = cut.last_ts
         outcome = self._bank.advance(cut.slots, cut.rank, kinds[order], self._masks.passed(classes[order]))
@@ -259,6 +265,29 @@ class TraceWatch:
             if self._masks.spares_branches:
                 usable = np.where(is_traced, self._masks.usable(failed), -1)
         return Outlook(is_spent, settled, usable)
+
+    @property
+    def cuts_suffixes(self) -> bool:
+        """Whether single events of a live trace can lose their use."""
+        return not self.is_shadow and self._suffixes is not None and self._suffixes.guarded != 0
+
+    def cut(self, classes: Int64s, ts: Int64s, slots: Int64s) -> bool:
+        """Take from the classes of kept events what no match can use any more; whether there was anything."""
+        return self._suffixes is not None and self._suffixes.cut(classes, ts, slots, self._bank.columns.seen) > 0
+
+    def judge_late(self, refused: Quarantined) -> list[Quarantined]:
+        """Late rows, with those of traces that were given up apart from the others."""
+        names = [item.name for item in self.table.fields]
+        if self.is_shadow or not set(names) <= set(refused.batch.schema.names):
+            return [refused]
+        slots = self.table.known([refused.batch.column(name) for name in names])
+        status = np.append(self._bank.columns.status, len(STATUSES))[slots]
+        pruned = (status == _FAILED) | (status == _EXHAUSTED)
+        if not pruned.any():
+            return [refused]
+        text = f"{refused.text}; {int(np.count_nonzero(pruned))} of them belong to traces that had been given up without them"
+        parts = [(~pruned, refused), (pruned, replace(refused, reason=LATE_AFTER_PRUNE, text=text))]
+        return [replace(part, batch=refused.batch.filter(rows)) for rows, part in parts if rows.any()]
 
     def _finish(self, events: _Events, frontier: int) -> list[Quarantined]:
         """Complain of what is missing in traces that are over, and forget them."""

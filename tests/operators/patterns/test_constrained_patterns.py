@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from pattern_cases import SCHEMA, read
+from pattern_cases import SCHEMA, events, query, read
 from test_pattern_properties import DISORDER, queries, streams
 
 from penstock.expressions.event_queries import EventQuery
@@ -36,7 +36,10 @@ PAIRS = st.lists(NAMES, min_size=2, max_size=2, unique=True)
 ORDERS = st.one_of(st.builds(Prior, NAMES, NAMES), st.builds(AtMostOnce, NAMES), PAIRS.map(lambda pair: Exclusive(tuple(pair))))
 CLAUSES = st.builds(Horn, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple), st.one_of(st.none(), NAMES))
 CONSTRAINTS = st.one_of(ORDERS, ORDERS, PAIRS.map(lambda pair: Require(*pair)), CLAUSES, st.builds(Terminal, NAMES))
-OPTIONS = st.builds(ConditionOptions, disjunctions=st.sampled_from(["hierarchy", "mask", None]), reflexive=st.booleans())
+MODES, FLAGS = st.sampled_from(["hierarchy", "mask", None]), st.booleans()
+OPTIONS = st.builds(
+    ConditionOptions, disjunctions=MODES, reflexive=FLAGS, exhaustion=FLAGS, suffixes=st.sampled_from([True, True, False])
+)
 
 
 def is_consistent(trace: Sequence[Row], rule: ConstraintSet, order: EventOrder) -> bool:
@@ -194,6 +197,12 @@ def test_the_operator_under_constraints_passes_the_shared_checks(policy: Violati
         [CHECKED],
         data.draw(batch_cuts()),
     )
+
+
+def test_a_trace_that_left_the_window_is_forgotten_there_and_not_at_the_end_of_a_batch() -> None:
+    sought, rows = query(atom("B", "b"), within=0), events("a0 b1")
+    rules = ConstraintSet(("id",), ALPHABET, (Prior("B", "A"),))
+    assert searched(sought, rows, rules)[0] == searched(sought, rows, rules, cuts=range(3))[0] == [(0, ((1,),))]
 
 
 def may_settle_early(sought: EventQuery) -> bool:

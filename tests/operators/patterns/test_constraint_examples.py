@@ -153,7 +153,7 @@ def test_b_g13_events_of_a_failed_branch_are_dropped(mode: Any) -> None:
 def test_b_g14_an_event_that_occurs_once_and_fails_its_leaf() -> None:
     sought = query(seq(atom("A", "a"), atom("B", "b")), "b.p > 200")
     assert Played(sought, "a1 b2", at_most_once("B"), prices=[0, 150]).kept[2] == 0
-    as_published = ConditionOptions(reflexive=False)
+    as_published = ConditionOptions(reflexive=False, suffixes=False)
     late = Played(sought, "a1 b2 s3", at_most_once("B"), prior("B", "S"), prices=[0, 150, 0], options=as_published)
     assert (late.kept[2], late.kept[3]) == (1, 0)
 
@@ -162,12 +162,35 @@ def test_b_g15_a_trace_that_matched_is_released_when_its_last_type_cannot_come()
     played = Played(query(seq("A", "B")), "a1 b2 x3 a4", prior("B", "X"))
     assert played.matches == ["a1 b2"]
     assert (played.kept[3], played.kept[4], played["exhausted_traces"], played["skipped"]) == (0, 0, 1, 1)
-    without = Played(query(seq("A", "B")), "a1 b2 x3 a4", prior("B", "X"), options=ConditionOptions(exhaustion=False))
+    as_published = ConditionOptions(exhaustion=False, suffixes=False)
+    without = Played(query(seq("A", "B")), "a1 b2 x3 a4", prior("B", "X"), options=as_published)
     assert without.kept[4] == 2
 
 
 def test_b_g16_the_match_behind_a_type_that_cannot_come_any_more() -> None:
-    assert Played(query(seq("A", "B", "C")), "a1 b2 a3 x4 c5", prior("B", "X")).matches == ["a1 b2 c5"]
+    played = Played(query(seq("A", "B", "C")), "a1 b2 a3 x4 a5 c6", prior("B", "X"))
+    assert played.matches == ["a1 b2 c6"]
+    assert (played.kept[3], played.kept[4], played.kept[5], played["cut_events"]) == (3, 2, 2, 2)
+    as_published = Played(query(seq("A", "B", "C")), "a1 b2 a3 x4 c5", prior("B", "X"), options=ConditionOptions(suffixes=False))
+    assert (as_published.matches, as_published.kept[4], as_published["cut_events"]) == (["a1 b2 c5"], 3, 0)
+
+
+def test_events_that_wait_for_one_of_several_alternatives_stay() -> None:
+    sought = query(seq("A", either("B", seq("C", "D"))))
+    assert Played(sought, "a1 c2 x3", prior("C", "X"), prior("B", "Y")).kept[3] == 2
+    sure = query(seq("A", "B", either("C", "D")))
+    assert Played(sure, "a1 b2 a3 x4 d5", prior("B", "X")).kept[4] == 2
+
+
+def test_an_event_that_comes_too_late_for_what_was_dropped_is_not_used_and_says_so() -> None:
+    rules, sought = prior("B", "X"), query(seq("A", "B", "C"))
+    played = Played(sought, "a1 b2 a3 x4 b5 c6", rules)
+    assert played.matches == ["a1 b2 c6"]
+    (text,) = played.refused
+    assert text.startswith("order: B with X")
+    assert "matches of it may be missing" in text
+    shadow = Played(sought, "a1 b2 a3 x4 b5 c6", rules, on_violation=ViolationPolicy.SHADOW)
+    assert (shadow.matches, shadow["lost"]) == (["a1 b2 c6", "a1 b5 c6", "a3 b5 c6"], 2)
 
 
 def test_b_g17_what_has_left_the_window_is_not_kept() -> None:
