@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.model.batch import Batch
-from penstock.model.elements import Control, Elements, Metadata
+from penstock.model.elements import Control, Elements, Metadata, Quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,22 @@ class Steered(Protocol):
     def told(self) -> Mapping[str, Any]:
         """JSON values: what has happened since the last call."""
         ...
+
+
+@runtime_checkable
+class JudgesLate(Protocol):
+    """An operator that can say more about rows that were meant for it and came too late."""
+
+    def judge_late(self, refused: Quarantined) -> Sequence[Quarantined]:
+        """The same rows, some of them perhaps with another reason; the operator itself stays as it is."""
+        ...
+
+
+@runtime_checkable
+class PassesRows(Protocol):
+    """An operator whose output has its input rows as they are, so that it may be asked about them who reads it."""
+
+    passes_rows: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.kernel.contracts import Operator, OperatorView, Policy, State, Steered
+from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, State, Steered
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import Ingress
-from penstock.kernel.packets import Packet
+from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.segments import part_of, prefixed
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
@@ -153,10 +153,25 @@ class Kernel:
     # -- elements -----------------------------------------------------------------------------------------------------
 
     def _enter(self, entry: str, element: Element | Quarantined) -> None:
-        if isinstance(element, Quarantined):
-            self._refused.append(element)
-        else:
+        if not isinstance(element, Quarantined):
             self._send((entry, ""), element)
+        elif element.reason == PacketKind.LATE:
+            self._refused += self._judged((entry, ""), element)
+        else:
+            self._refused.append(element)
+
+    def _judged(self, port: Port, late: Quarantined) -> list[Quarantined]:
+        """What the operators for which they were meant say of late rows."""
+        pieces = [late]
+        for target, _ in self.graph.consumers.get(port, ()):
+            work = self._work.get(target)
+            if work is None:
+                continue
+            if isinstance(work.operator, JudgesLate):
+                pieces = [part for piece in pieces for part in work.operator.judge_late(piece)]
+            elif isinstance(work.operator, PassesRows):
+                pieces = [part for piece in pieces for part in self._judged((target, ""), piece)]
+        return pieces
 
     def _send(self, port: Port, element: Element) -> None:
         for target, number in self.graph.consumers.get(port, ()):

@@ -133,8 +133,10 @@ def _pack_partition(
             filtered=filtered if shard == home else 0, edges=edges,
         )  # fmt: skip
     # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
-    if (kept & late).any():
-        yield home, Packet(route.entry, PacketKind.LATE, partition, sequence, batch.filter(kept & late), reason="late")
+    # Late rows go where their key is, too: who keeps its state can tell more about them.
+    late_keys = None if route.keys == EVERYWHERE else route.keys
+    for shard, share in by_shard(batch.filter(kept & late), late_keys, route.shards, home).items():
+        yield shard, Packet(route.entry, PacketKind.LATE, partition, sequence, share, reason="late")
     if (kept & broken & ~late).any():
         for shard, share in by_shard(batch.filter(kept & broken & ~late), route.keys, route.shards, home).items():
             yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, sequence, share)

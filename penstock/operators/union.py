@@ -23,6 +23,8 @@ class Union:
         punctuations then, so they end here.
     """
 
+    passes_rows = True
+
     def __init__(self, inputs: int, output_schema: pa.Schema, renumber: bool = False) -> None:
         self.output_schema = output_schema
         self._renumber = renumber

@@ -128,6 +128,33 @@ def test_a_trace_is_not_silent_because_events_that_no_match_needs_were_dropped()
         assert sorted((row["a_n"], row["m"]) for row in found) == [(0, 1), (0, 3), (2, 3)]
 
 
+@pytest.mark.parametrize("one_stream", [True, False], ids=["one stream", "a stream for each type"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_late_event_tells_whether_its_trace_had_been_given_up(one_stream: bool, shards: int) -> None:
+    source = "FROM e TYPE kind" if one_stream else ""
+    catalog = parse_application(
+        f"{STREAMS} CREATE CONSTRAINT c ON {'e' if one_stream else ''} (id) AS EXCLUSIVE(B, C);"
+        f"CREATE CQ q AS EVENT SEQ(A a, B b) {source} WHERE [id] WITHIN 90 RETURN a.n, b.n AS m"
+    )
+    runner = LocalRunner(build_job(catalog, shards))
+    # Of orders 1 and 2 only the second has a C; after it no B can come. In the last batch one row makes others late.
+    batches = [[("A", 1, 10), ("A", 2, 11), ("C", 2, 12)], [(name, 3, 30) for name in "ABC"]]
+    batches += [[("B", 1, 15), ("B", 2, 16), ("B", 4, 17)], [("B", 3, 90), ("B", 2, 40), ("B", 1, 41)]]
+    for rows in batches:
+        values = [{"kind": kind, "id": key, "p": 0, "n": ts, "ts": ts} for kind, key, ts in rows]
+        given = (
+            {"e": pa.RecordBatch.from_pylist(values, SCHEMA)}
+            if one_stream
+            else {
+                name: pa.RecordBatch.from_pylist([row for row in values if row["kind"] == name], SCHEMA.remove(0)) for name in "ABC"
+            }
+        )
+        runner.run(given)
+    found = [(item.reason, row["id"]) for item in runner.collected.refused for row in item.batch.rows.to_pylist()]
+    late = sorted(each for each in found if each[0].startswith("late"))
+    assert late == [("late", 1), ("late", 1), ("late", 4), ("late_after_prune", 2), ("late_after_prune", 2)]
+
+
 def test_events_without_key_and_late_ones_are_set_aside_with_a_reason() -> None:
     catalog = parse_application(
         f"{STREAMS} CREATE CQ q AS EVENT SEQ(A a, B b) FROM e TYPE kind WHERE [id] WITHIN 9 RETURN a.n, b.n AS m"
