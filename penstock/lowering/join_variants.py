@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
 from penstock.lowering.row_windows import numbered_schemas, rank_names
+from penstock.model.declarations import RowPolicy
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Rows
 from penstock.operators.joins.approximate import ApproximateJoin
@@ -30,16 +31,21 @@ _GIVEN = ("windows", "clock")
 SPREAD = "spread"
 
 
-def hinted(node: nodes.WindowJoin, hint: JoinHint) -> Callable[[], Operator]:
-    """How to make the operator of a hinted join."""
+def hinted(node: nodes.WindowJoin, hint: JoinHint, is_trusting: bool = False) -> Callable[[], Operator]:
+    """How to make the operator of a hinted join; `is_trusting` as of `recipe_of`."""
     schemas = tuple(part.schema.arrow for part in node.parts)
     given = (schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
     if hint.variant is JoinVariant.APPROXIMATE:
-        return partial(ApproximateJoin, *given[:4], allowed_loss(hint), node.life, node.residual)
+        policy = RowPolicy.TRUST if is_trusting else None
+        return partial(ApproximateJoin, *given[:4], allowed_loss(hint), node.life, node.residual, policy)
+    says_nothing = is_trusting and "on_violation" not in dict(hint.options)
     if hint.variant in _WITHOUT_WINDOWS:
-        return partial(_WITHOUT_WINDOWS[hint.variant], *given, pjoin_config(hint))
+        settings = pjoin_config(hint)
+        settings = replace(settings, on_violation=RowPolicy.TRUST) if says_nothing else settings
+        return partial(_WITHOUT_WINDOWS[hint.variant], *given, settings)
     make = _WITH_WINDOWS[hint.variant]
     config = window_config(hint, node.windows)
+    config = replace(config, on_violation="trust_tuple") if says_nothing else config
     if not node.spreads_counted:
         return partial(make, *given, config)
     numbered = tuple(schema.arrow for schema in numbered_schemas(node))

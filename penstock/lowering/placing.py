@@ -9,6 +9,7 @@ from penstock.kernel.graph import Port
 from penstock.kernel.packing import EVERYWHERE
 from penstock.lowering.multiway import spread_of
 from penstock.lowering.prefix import Prefix
+from penstock.model.declarations import RowPolicy
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
@@ -27,7 +28,8 @@ Spread = tuple[tuple[str, ...], ...]
 class Placed:
     """An operator's output: where it comes out and how it is partitioned.
 
-    `senders` are columns whose values, where they are not NULL, decide the shard as a partitioning does.
+    `senders` are columns whose values, where they are not NULL, decide the shard as a partitioning does. `is_trusting` if rows
+    that contradict a punctuation may be among its rows, because a stream below trusts them.
     """
 
     level: int
@@ -35,6 +37,7 @@ class Placed:
     schema: Schema
     partitionings: tuple[tuple[str, ...], ...]
     senders: tuple[tuple[str, ...], ...] = ()
+    is_trusting: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,13 @@ class Floating:
 
 #: What a plan node is: a prefix or an operator that can still go anywhere, or one that has its place.
 Found = Placed | Prefix | Floating
+
+
+def is_trusting(found: Found) -> bool:
+    """Whether rows may come from there that contradict a punctuation."""
+    if isinstance(found, Prefix):
+        return found.stream.on_violation is RowPolicy.TRUST
+    return found.is_trusting if isinstance(found, Placed) else is_trusting(found.below)
 
 
 def keys_before(node: nodes.Select | nodes.Project, keys: tuple[str, ...]) -> tuple[str, ...] | None:

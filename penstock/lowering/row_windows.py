@@ -33,7 +33,7 @@ def sequencer_recipe(node: WindowJoin) -> partial[Sequencer]:
     return partial(Sequencer, tuple(part.schema.arrow for part in node.parts), output_names(node), rank_names(node), node.life)
 
 
-def numbered(node: WindowJoin, sequencer: str, level: int) -> list[Placed]:
+def numbered(node: WindowJoin, sequencer: str, level: int, is_trusting: bool) -> list[Placed]:
     """What the sequencer hands on: all of it from one shard."""
     schemas = zip(output_names(node), numbered_schemas(node), strict=True)
-    return [Placed(level, (sequencer, output), schema, ((),), ((),)) for output, schema in schemas]
+    return [Placed(level, (sequencer, output), schema, ((),), ((),), is_trusting) for output, schema in schemas]

@@ -23,6 +23,7 @@ from penstock.lowering.placing import (
     Keys,
     Placed,
     Spread,
+    is_trusting,
     keys_before,
     partitionings_of,
     senders_of,
@@ -34,7 +35,7 @@ from penstock.lowering.placing import (
 from penstock.lowering.prefix import Prefix, prefix_of
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
-from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, StreamDeclaration
+from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
@@ -172,11 +173,13 @@ class _Builder:
         level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
         sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
         spread = partitionings_of(node, inputs, wanted), senders_of(node, inputs, wanted)
-        return self._add(node, level, sources, spread, wanted)
+        return self._add(node, level, sources, spread, wanted, any(map(is_trusting, inputs)))
 
-    def _add(self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys]) -> Placed:
+    def _add(
+        self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys], trusts: bool
+    ) -> Placed:
         branch = node.branch if isinstance(node, nodes.Split) else ""
-        recipe = recipe_of(node)
+        recipe = recipe_of(node, trusts)
         shared = self._shared_split(recipe, level, sources) if branch else None
         if shared is None:
             self._count += 1
@@ -185,14 +188,15 @@ class _Builder:
             self._level(level).nodes.append(GraphNode(shared, made, sources))
             self._users[shared] = {self._query}
             self.placements[repr(node)] = (level, shared, shown_keys(wanted))
-        return Placed(level, (shared, branch), node.schema, *spread)
+        return Placed(level, (shared, branch), node.schema, *spread, trusts)
 
     def _counted(self, node: nodes.WindowJoin, inputs: list[Found]) -> list[Found]:
         """The inputs of a join behind the operator that counts their rows, in one shard."""
         inputs = [self._followed(found, ()) for found in inputs]
         level = max(self._level_for(found, ()) for found in inputs)
         sources = tuple(self._at(found, (), level) for found in inputs)
-        return [*numbered(node, self._apart("Sequencer", sequencer_recipe(node), level, sources), level)]
+        name = self._apart("Sequencer", sequencer_recipe(node), level, sources)
+        return [*numbered(node, name, level, any(map(is_trusting, inputs)))]
 
     def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
@@ -228,7 +232,7 @@ class _Builder:
         known = self._settled.get(key)
         if known is None or (known.level, known.partitionings) != (level, spread_by(keys)):
             source = self._at(found.below, None if keys is None else keys_before(found.node, keys), level)
-            known = self._add(found.node, level, (source,), (spread_by(keys), spread_by(keys)), [keys])
+            known = self._add(found.node, level, (source,), (spread_by(keys), spread_by(keys)), [keys], is_trusting(found))
             if keys != EVERYWHERE:  # nobody else wants each row several times
                 self._settled.setdefault(key, known)
         self._mark_users(known)
@@ -244,7 +248,7 @@ class _Builder:
         everything = nodes.Project(nodes.Scan(found.stream), tuple((name, expr) for name, expr in found.items))
         port = self._at(found, None, 1)
         passing = nodes.Project(everything, tuple((name, Column(name)) for name in names))
-        return self._add(passing, 1, (port,), ((), ()), [None])
+        return self._add(passing, 1, (port,), ((), ()), [None], is_trusting(found))
 
     def _at(self, found: Found, keys: Keys, level: int) -> Port:
         """The port where `found` is available at `level`, partitioned by `keys`."""
@@ -319,9 +323,12 @@ class _Builder:
     def _exchange(self, found: Placed, keys: Keys, level: int) -> str:
         name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
         if name not in self._level(level).entries:
+            # Operators keep what they promise, unless their own inputs did not.
+            policy = RowPolicy.TRUST if found.is_trusting else RowPolicy.ERROR
             self._level(level).entries[name] = EntrySpec(
-                name, found.port[0], found.schema.arrow, partitions=self.shards, key=_only_key(keys), is_copied=keys == EVERYWHERE
-            )
+                name, found.port[0], found.schema.arrow, on_violation=policy, partitions=self.shards, key=_only_key(keys),
+                is_copied=keys == EVERYWHERE,
+            )  # fmt: skip
             self._crossings[name] = found.port[0]
             sender = self._level(found.level)
             sender.outputs[f"->{name}"] = found.port

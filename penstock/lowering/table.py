@@ -19,6 +19,7 @@ from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
 from penstock.operators.group_by.operator import GroupBy
 from penstock.operators.joins.preserving_join import PreservingJoin
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.project import Project
@@ -62,22 +63,19 @@ def _distinct(node: nodes.Distinct) -> Recipe:
     return partial(Distinct, node.input.schema.arrow, node.window, node.life)
 
 
-def _window_join(node: nodes.WindowJoin) -> Recipe:
+def _window_join(node: nodes.WindowJoin, is_trusting: bool = False) -> Recipe:
     schemas = tuple(part.schema.arrow for part in node.parts)
-    if node.kind is not JoinKind.INNER:
-        return partial(PreservingJoin, node.kind, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
+    given = (schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
     if node.hint is not None:
-        return hinted(node, node.hint)
+        return hinted(node, node.hint, is_trusting)
     if node.counts_rows:
-        return partial(PWJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
-    plain = partial(WindowJoin, schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
-    return partial(plain, on_violation=RowPolicy.TRUST) if _trusts(node) else plain
+        return partial(PWJoin, *given, _trusting(node.windows)) if is_trusting else partial(PWJoin, *given)
+    made = partial(WindowJoin, *given) if node.kind is JoinKind.INNER else partial(PreservingJoin, node.kind, *given)
+    return partial(made, on_violation=RowPolicy.TRUST) if is_trusting else made
 
 
-def _trusts(node: nodes.Node) -> bool:
-    """Whether rows that contradict a punctuation get past the entry: others are judged there, and need not be again."""
-    scanned = [found.stream for found in nodes.walk(node) if isinstance(found, nodes.Scan)]
-    return any(stream.on_violation is RowPolicy.TRUST for stream in scanned)
+def _trusting(windows: Any) -> JoinConfig:
+    return JoinConfig(windows, clock="global_order", on_violation="trust_tuple")
 
 
 def _group_by(node: nodes.GroupBy) -> Recipe:
@@ -114,8 +112,17 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
 }
 
 
-def recipe_of(node: nodes.Node) -> Recipe:
-    """How to make the operator that runs `node`."""
+def recipe_of(node: nodes.Node, is_trusting: bool = False) -> Recipe:
+    """How to make the operator that runs `node`.
+
+    Parameters
+    ----------
+    is_trusting
+        Rows that contradict a punctuation get past an entry below, as its stream trusts them. Others are judged there, and
+        need not be again.
+    """
+    if type(node) is nodes.WindowJoin:
+        return _window_join(node, is_trusting)
     try:
         return LOWERINGS[type(node)](node)
     except KeyError:

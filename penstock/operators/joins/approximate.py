@@ -14,6 +14,7 @@ from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.metadata.probabilistic import RecallBudget, propagated
 from penstock.model.batch import Batch
+from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Element, Elements, Herald, Metadata
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
@@ -35,6 +36,8 @@ class ApproximateJoin(WindowJoin):
     ----------
     epsilon
         Share of the results that may be lost, on average.
+    on_violation
+        As of `WindowJoin`.
     residual
         As of `WindowJoin`. What would be lost is estimated without it, so less is purged than might be.
 
@@ -51,9 +54,9 @@ class ApproximateJoin(WindowJoin):
 
     def __init__(
         self, schemas: Sequence[pa.Schema], keys: Sequence[Sequence[str]], windows: Sequence[Window], output_schema: pa.Schema,
-        epsilon: float, life: Lifespan | None = None, residual: Expr | None = None,
+        epsilon: float, life: Lifespan | None = None, residual: Expr | None = None, on_violation: RowPolicy | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(schemas, keys, windows, output_schema, residual, life)
+        super().__init__(schemas, keys, windows, output_schema, residual, life, on_violation=on_violation)
         self.budget = RecallBudget(epsilon)
         #: Rows and different keys of each input, as far as batches show them: rows of a value that come at a time.
         self._seen = [[0, 0] for _ in self.keys]

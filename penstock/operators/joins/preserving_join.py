@@ -12,6 +12,7 @@ from penstock.columnar.hashing import UInt64s, mix_positions
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
+from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, Elements, End, Heartbeat, Metadata
 from penstock.model.join_kinds import JoinKind
 from penstock.model.punctuation import Punctuation
@@ -22,6 +23,7 @@ from penstock.operators.joins.preserved import PreservedSide
 from penstock.operators.joins.preserved_propagation import PreservedPropagation
 from penstock.operators.joins.sides import Run
 from penstock.operators.joins.window_join import OUTPUT_ROWS, Combination, WindowJoin
+from penstock.operators.joins.window_join_violations import MOST_MARKERS
 
 #: Rows of one input, their places in a batch, and the windows they are answers in.
 Alone = tuple[Batch, Int64s, Int64s | None]
@@ -42,6 +44,9 @@ class PreservingJoin(WindowJoin):
     ----------
     kind
         Any but inner.
+    on_violation
+        As of `WindowJoin`. A trusted row without partner among what is stored is answered alone at once: it is not stored,
+        so it cannot find one later.
 
     Notes
     -----
@@ -62,8 +67,10 @@ class PreservingJoin(WindowJoin):
         residual: Expr | None = None,
         life: Lifespan | None = None,
         window_number: str = "",
+        on_violation: RowPolicy | None = None,
+        max_drop_markers: int = MOST_MARKERS,
     ) -> None:
-        super().__init__(schemas, keys, windows, output_schema, residual, life, window_number)
+        super().__init__(schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers)
         self.kind = kind
         self._schemas = tuple(schemas)
         for port in kind.watched:
@@ -97,13 +104,15 @@ class PreservingJoin(WindowJoin):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def on_batch(self, port: int, batch: Batch) -> Elements:
+    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> list[Batch]:
+        """Results of new rows, with a partner or without."""
         alive = self._alive(batch)
         with_key = self._with_key(port, batch, alive)
         results = self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
         batch = batch.filter(with_key)
         if batch.num_rows:
-            results += self._joined(port, self._arranged(port, batch))
+            results += self._joined(port, self._arranged(port, batch), is_trusted)
+        self._counts["trusted"] += batch.num_rows if is_trusted else 0
         self._counts["results"] += sum(result.num_rows for result in results)
         return results
 
@@ -115,13 +124,16 @@ class PreservingJoin(WindowJoin):
         debts = self._debts(port, chosen.ts)
         return self._unmatched(port, [(chosen, *debts.owners(np.arange(len(debts.due))))])
 
-    def _joined(self, port: int, new: Combination) -> list[Batch]:
+    def _joined(self, port: int, new: Combination, is_trusted: bool) -> list[Batch]:
         batch, _ = new.parts[port]
         debts = self._debts(port, batch.ts) if port in self.kind.watched else None
         results: list[Batch] = []
         for run, pairs in self._wider(new, 1 - port):
             results += self._matched(port, run, pairs, debts)
-        if debts is None:
+        if is_trusted:
+            # Nothing could ever remove these rows, as their input has closed their key: all is decided now.
+            results += [] if debts is None else self._unmatched(port, [(batch, *debts.owners(debts.overdue(FOREVER)))])
+        elif debts is None:
             self._store(port, new)
         else:
             results += self._store_watched(port, new, debts)
