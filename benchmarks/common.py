@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from penstock.runners.spark import feed
 from penstock.runners.spark.reports import read_reports
@@ -77,8 +76,7 @@ def timed(name: str, frame: DataFrame, rows_per_batch: int, conf: Mapping[str, s
     for key, value in (conf or {}).items():
         spark.conf.set(key, value)
     checkpoint = tempfile.mkdtemp(prefix="penstock-bench-")
-    counted = frame.observe("count", f.count(f.lit(1)).alias("rows"))
-    query = counted.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     try:
         query.processAllAvailable()
         progress = [item for item in query.recentProgress if item["numInputRows"]]
@@ -88,7 +86,7 @@ def timed(name: str, frame: DataFrame, rows_per_batch: int, conf: Mapping[str, s
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
     seconds = [item["durationMs"]["triggerExecution"] / 1000 for item in progress]
-    rows = sum(item["observedMetrics"]["count"]["rows"] for item in query.recentProgress if "count" in item["observedMetrics"])
+    rows = sum(item["sink"]["numOutputRows"] for item in query.recentProgress)
     reports = read_reports(progress)
     state = reports[-1].state_rows if reports else sum(item["numRowsTotal"] for item in progress[-1]["stateOperators"])
     print(f"{name:28s} {Timing(name, seconds, rows_per_batch, rows, state).shown()}", file=sys.stderr, flush=True)

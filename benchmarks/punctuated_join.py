@@ -67,26 +67,29 @@ def sides(spark: SparkSession, batches: int, marks: str) -> tuple[DataFrame, Dat
     }  # fmt: skip
     auctions = feed_frame(spark, _AUCTION, workload="auction.auction", **options)
     bids = feed_frame(spark, _BID + (", mark STRING" if marks else ""), workload="auction.bid", marks=marks or "none", **options)
-    return auctions.withWatermark("opens", "0 seconds"), bids.withWatermark("ts", "0 seconds")
+    return auctions, bids
 
 
 def ours(spark: SparkSession, batches: int) -> DataFrame:
     auctions, bids = sides(spark, batches, "constant")
-    joined = ps.join(ps.stream(auctions, unique="item_id"), ps.stream(bids, punctuations="mark"), on="item_id")
+    joined = ps.join(
+        ps.stream(auctions, time="opens", unique="item_id"), ps.stream(bids, time="ts", punctuations="mark"), on="item_id"
+    )
     return joined.select(*_COLUMNS)
 
 
 def windowed(spark: SparkSession, batches: int) -> DataFrame:
     auctions, bids = sides(spark, batches, "constant")
     data = bids.where("mark IS NULL").drop("mark")
-    return ps.join(auctions, data, on="item_id", within=(_LONGEST, "0 seconds")).select(*_COLUMNS)
+    both = ps.stream(auctions, time="opens"), ps.stream(data, time="ts")
+    return ps.join(*both, on="item_id", within=(_LONGEST, "0 seconds")).select(*_COLUMNS)
 
 
 def sparks(spark: SparkSession, batches: int) -> DataFrame:
     auctions, bids = sides(spark, batches, "constant")
-    data = bids.where("mark IS NULL").drop("mark").alias("b")
+    data = bids.where("mark IS NULL").drop("mark").withWatermark("ts", "0 seconds").alias("b")
     near = f.expr(f"b.ts BETWEEN a.opens AND a.opens + INTERVAL {_LONGEST}")
-    joined = auctions.alias("a").join(data, (f.col("a.item_id") == f.col("b.item_id")) & near)
+    joined = auctions.withWatermark("opens", "0 seconds").alias("a").join(data, (f.col("a.item_id") == f.col("b.item_id")) & near)
     return joined.selectExpr("a.item_id AS item_id", *_COLUMNS[1:])
 
 

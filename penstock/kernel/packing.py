@@ -40,6 +40,9 @@ TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position",
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = 16
 
+#: Up to this many shards looking for the rows of each is faster than sorting.
+_FEW_SHARDS = 8
+
 #: Punctuations on several key columns are taken apart value by value up to this many combinations.
 _MOST_COMBINATIONS = 1000
 
@@ -216,15 +219,22 @@ def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int)
         return dict.fromkeys(range(shards), batch)
     if shards == 1 or not keys:
         return {0 if keys is not None else home: batch}
-    numbers = shard_of([batch.column(key) for key in keys], batch.num_rows, shards)
-    order = np.argsort(numbers, kind="stable")
-    ordered = batch.take(order)
-    bounds = np.searchsorted(numbers[order], np.arange(shards + 1)).tolist()
+    places = _places_by_shard(shard_of([batch.column(key) for key in keys], batch.num_rows, shards), shards)
+    ordered = batch.take(np.concatenate(places))
+    ends = np.cumsum([len(each) for each in places]).tolist()
     return {
-        shard: ordered.slice(bounds[shard], bounds[shard + 1] - bounds[shard])
-        for shard in range(shards)
-        if bounds[shard + 1] > bounds[shard]
+        shard: ordered.slice(end - len(each), len(each))
+        for shard, (each, end) in enumerate(zip(places, ends, strict=True))
+        if len(each)
     }
+
+
+def _places_by_shard(numbers: Int64s, shards: int) -> list[Int64s]:
+    """Where the rows of each shard are."""
+    if shards <= _FEW_SHARDS:
+        return [np.flatnonzero(numbers == shard) for shard in range(shards)]
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.searchsorted(numbers[order], np.arange(1, shards)))
 
 
 # -- punctuations ----------------------------------------------------------------------------------------------------
@@ -259,7 +269,7 @@ def _take_marks(
                 raise
             unreadable.append((int(positions[index]), f"{text}: {found.message}"))
     keep = np.flatnonzero(~is_mark)
-    return listed, marks, scopes, rows.take(pa.array(keep)), positions[keep], unreadable
+    return listed, marks, scopes, rows.drop_columns([MARK]).take(pa.array(keep)), positions[keep], unreadable
 
 
 def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctuation]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from penstock.columnar.masks import without_idle_masks
+from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
@@ -19,25 +22,54 @@ from penstock.runners.spark.workers import settle
 PACKET_ROWS = 1 << 19
 
 
-def with_system_columns(frame: DataFrame, prefix: Prefix) -> DataFrame:
-    """The select list and the columns packing needs, as Spark SQL: this part is Catalyst's."""
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A column on its way to a packing task: what Spark computes, and what the task calls it."""
+
+    text: str
+    name: str
+    #: The column of the frame that is handed on as it is, if that is all.
+    source: str = ""
+
+
+def crossing(frame: DataFrame, prefix: Prefix) -> tuple[DataFrame, tuple[str, ...]]:
+    """The select list and the columns packing needs, as Spark SQL: this part is Catalyst's. And what packing calls the latter."""
+    items = [*_columns(prefix), *_system_columns(frame, prefix)]
+    return frame.selectExpr(*_select_list(items)), tuple(item.name for item in items[len(prefix.items) :])
+
+
+def _columns(prefix: Prefix) -> Iterator[_Item]:
+    schema = prefix.stream.schema
+    for number, (_, expr) in enumerate(prefix.items):
+        source = schema[expr.name].name if isinstance(expr, Column) else ""
+        # Plain names for the crossing: a qualified name such as `b.price` would be read as a field of a struct.
+        yield _Item(spark_sql(expr, schema), f"_c{number}", source)
+
+
+def _system_columns(frame: DataFrame, prefix: Prefix) -> Iterator[_Item]:
     stream = prefix.stream
-    # Plain names for the crossing: a qualified name such as `b.price` would be read as a field of a struct.
-    items = [f"{spark_sql(expr, stream.schema)} AS _c{number}" for number, (_, expr) in enumerate(prefix.items)]
     if stream.timestamp not in dict(prefix.kept):
         time = _quoted(stream.timestamp)
-        items.append(f"{f'unix_micros({time})' if stream.has_clock_time else f'CAST({time} AS BIGINT)'} AS {TIME}")
+        yield _Item(f"unix_micros({time})" if stream.has_clock_time else f"CAST({time} AS BIGINT)", TIME)
     if prefix.condition is not None:
-        items.append(f"({spark_sql(prefix.condition, stream.schema)}) AS {KEEP}")
+        yield _Item(f"({spark_sql(prefix.condition, stream.schema)})", KEEP)
     if stream.partition_column:
-        items.append(f"CAST({_quoted(stream.partition_column)} AS BIGINT) AS {PARTITION}")
+        yield _Item(f"CAST({_quoted(stream.partition_column)} AS BIGINT)", PARTITION)
     if stream.position_column:
-        items.append(f"CAST({_quoted(stream.position_column)} AS BIGINT) AS {POSITION}")
+        yield _Item(f"CAST({_quoted(stream.position_column)} AS BIGINT)", POSITION)
     if stream.punctuations is not None:
-        items.append(f"{_quoted(stream.punctuations.column)} AS {MARK}")
+        yield _Item(_quoted(stream.punctuations.column), MARK, stream.punctuations.column)
     if BAD in frame.columns:
-        items.append(BAD)
-    return frame.selectExpr(*items)
+        yield _Item(BAD, BAD, BAD)
+
+
+def _select_list(items: Sequence[_Item]) -> Iterator[str]:
+    """Columns keep their names where they can: a list that only repeats the frame's columns is dropped by Catalyst."""
+    taken = {item.name for item in items}
+    for item in items:
+        keeps = item.source.isidentifier() and item.source.lower() not in taken
+        taken.add(item.source.lower())
+        yield item.text if keeps or item.source == item.name else f"{item.text} AS {item.name}"
 
 
 def _quoted(name: str) -> str:
@@ -46,12 +78,14 @@ def _quoted(name: str) -> str:
 
 def packed(frame: DataFrame, prefix: Prefix, route: Route) -> DataFrame:
     """Packets of one source entry."""
-    return with_system_columns(frame, prefix).mapInArrow(packing_task(route), PACKET_SCHEMA)
+    crossed, system = crossing(frame, prefix)
+    return crossed.mapInArrow(packing_task(route, system), PACKET_SCHEMA)
 
 
-def packing_task(route: Route) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of one map task; it is shipped, so it holds the route and nothing else."""
+def packing_task(route: Route, system: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of one map task; it is shipped, so it holds the route, the names of its columns and nothing else."""
     ids = shard_ids(route.shards)
+    names = (*route.columns.names, *system)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         base = first_position()
@@ -61,24 +95,25 @@ def packing_task(route: Route) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
         last: pa.RecordBatch | None = None
         for batch in batches:
             last = batch
-            waiting.append(batch)
+            waiting.append(without_idle_masks(batch))
             rows += batch.num_rows
             if rows >= PACKET_ROWS:
-                yield _packets(waiting, route, base, sequence, ids, newest)
+                yield _packets(waiting, names, route, base, sequence, ids, newest)
                 base, sequence, waiting, rows = base + rows, sequence + 1, [], 0
         if waiting or last is None:
             # A task without rows still sends headers: an idle shard learns that the batch has come.
-            yield _packets(waiting or [_no_rows(route)], route, base, sequence, ids, newest)
+            yield _packets(waiting or [_no_rows(names, route)], names, route, base, sequence, ids, newest)
         settle()
 
     return run
 
 
 def _packets(
-    waiting: list[pa.RecordBatch], route: Route, base: int, sequence: int, ids: tuple[int, ...], newest: dict[int, int]
-) -> pa.RecordBatch:
+    waiting: list[pa.RecordBatch], names: tuple[str, ...], route: Route, base: int, sequence: int, ids: tuple[int, ...],
+    newest: dict[int, int],
+) -> pa.RecordBatch:  # fmt: skip
     rows = pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
-    rows = _timed(rows.rename_columns([*route.columns.names, *rows.schema.names[len(route.columns) :]]), route)
+    rows = _timed(rows.rename_columns(names), route)
     found = [(ids[shard], *packet.encode(), None) for shard, packet in pack(rows, route, base, sequence, newest)]
     return packed_rows(found)
 
@@ -93,10 +128,9 @@ def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
     return rows.append_column(TIME, column.cast(pa.int64()))
 
 
-def _no_rows(route: Route) -> pa.RecordBatch:
-    fields = [*route.columns, pa.field(TIME, pa.int64())]
-    if route.stream.partition_column:
-        fields.append(pa.field(PARTITION, pa.int64()))
+def _no_rows(names: tuple[str, ...], route: Route) -> pa.RecordBatch:
+    types = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_()}
+    fields = [*route.columns, *(pa.field(name, types.get(name, pa.string())) for name in names[len(route.columns) :])]
     return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in fields], schema=pa.schema(fields))
 
 
