@@ -9,12 +9,13 @@ from functools import cached_property
 from penstock.errors import InvalidEventPattern, TypeMistake, suggestion
 from penstock.expressions.match_output import RowsPerMatch
 from penstock.expressions.nodes import Expr, columns_of
-from penstock.expressions.row_references import FIRST, MATCH_NUMBER, RowReference, type_of_reference
+from penstock.expressions.row_references import FIRST, LAST, MATCH_NUMBER, RowReference, type_of_reference
 from penstock.expressions.typing import BOOL, NULL, place_of, type_of
 from penstock.model.row_patterns import (
     MOST_VARIABLES,
     RowPattern,
     can_be_empty,
+    has_start,
     least_before,
     variables_of,
 )
@@ -63,6 +64,8 @@ class RowQuery:
         Names and expressions that are shown.
     references
         What the columns of both mean, each under its text.
+    subsets
+        Names for the rows of several variables (`SUBSET`).
     rows
         One row per match, or all its rows.
     after
@@ -83,6 +86,7 @@ class RowQuery:
     after: AfterMatch = field(default_factory=AfterMatch)
     within: int | None = None
     most_steps: int = 10_000_000
+    subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if can_be_empty(self.pattern):
@@ -94,17 +98,43 @@ class RowQuery:
             raise InvalidEventPattern(f"the pattern has {len(self.variables)} variables; at most {MOST_VARIABLES} are possible")
         if self.within is not None and self.within < 0:
             raise InvalidEventPattern(f"WITHIN {self.within} allows no rows; give a length of 0 or more")
-        for name in (*dict(self.definitions), *([self.after.variable] if self.after.variable else [])):
-            if name not in self.variables:
-                raise InvalidEventPattern(f"the pattern has no variable '{name}'; {suggestion(name, self.variables)}")
+        self._check_names()
         for name, condition in self.definitions:
             for ref in self.references_of(condition):
                 if ref.is_final or ref.function == MATCH_NUMBER:
                     raise InvalidEventPattern(f"{ref} cannot be known while the match grows; DEFINE {name} must do without it")
 
+    def _check_names(self) -> None:
+        members = [name for _, listed in self.subsets for name in listed]
+        for name in (*dict(self.definitions), *members):
+            if name not in self.variables:
+                raise InvalidEventPattern(f"the pattern has no variable '{name}'; {suggestion(name, self.variables)}")
+        if self.after.variable and self.after.variable not in self.names:
+            raise InvalidEventPattern(
+                f"the pattern has no variable '{self.after.variable}'; {suggestion(self.after.variable, self.names)}"
+            )
+        twins = {name for name, _ in self.subsets} & {*self.variables}
+        if twins or len(dict(self.subsets)) < len(self.subsets):
+            raise InvalidEventPattern(f"a name stands for one thing; SUBSET gives {', '.join(sorted(twins)) or 'one'} a second")
+
     @cached_property
     def variables(self) -> tuple[str, ...]:
         return variables_of(self.pattern)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The variables, and behind them the names of subsets."""
+        return (*self.variables, *(name for name, _ in self.subsets))
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The variables whose rows a name means; all for the empty one."""
+        if not name:
+            return self.variables
+        return dict(self.subsets).get(name, (name,))
+
+    def is_current(self, ref: RowReference, tried: str) -> bool:
+        """Whether a reference stays at a fixed distance from the row that is tried for a variable."""
+        return ref.function == LAST and not ref.offset and tried in self.members(ref.variable)
 
     @cached_property
     def _by_name(self) -> dict[str, RowReference]:
@@ -131,18 +161,19 @@ class RowQuery:
     def lookback(self) -> int:
         """How many rows before the start of a match conditions and measures may read."""
         before = least_before(self.pattern)
-        reaches = [ref.back - _rows_ahead(ref, name, before) for name, expr in self.definitions for ref in self.references_of(expr)]
-        reaches += [ref.back - _rows_ahead(ref, "", before) for ref in self.measured]
-        return max([0, *reaches])
+        reaches = [
+            ref.back - self._rows_ahead(ref, name, before) for name, expr in self.definitions for ref in self.references_of(expr)
+        ]
+        reaches += [ref.back - self._rows_ahead(ref, "", before) for ref in self.measured]
+        # A row is the first of its partition if none before it is known, so one must be.
+        return max([int(has_start(self.pattern)), *reaches])
 
-
-def _rows_ahead(ref: RowReference, tried: str, before: dict[str, int]) -> int:
-    """Rows of the match that certainly stand before the row a reference starts from."""
-    if not ref.variable:
-        if ref.function == FIRST:
-            return ref.offset
-        return before[tried] if tried and not ref.offset else 0
-    return before[ref.variable] + (ref.offset if ref.function == FIRST else 0)
+    def _rows_ahead(self, ref: RowReference, tried: str, before: dict[str, int]) -> int:
+        """Rows of the match that certainly stand before the row a reference starts from."""
+        if tried and self.is_current(ref, tried):
+            return before[tried]
+        least = min(before[name] for name in self.members(ref.variable))
+        return least + (ref.offset if ref.function == FIRST else 0)
 
 
 def scope_of(refs: tuple[RowReference, ...], schema: Schema) -> Schema:

@@ -2,8 +2,9 @@
 
 They are ordinary expressions whose columns are the texts of references: `A.price` of the last row variable A has taken,
 `FIRST(A.price)`, `LAST(A.price, 1)` of the one before, `PREV(…)` of the row that stands before another in the partition,
-aggregates such as `SUM(A.price)` over the rows taken so far, and what the match itself has: `CLASSIFIER()` and
-`MATCH_NUMBER()`. A name without variable means the rows of all variables.
+aggregates such as `SUM(A.price)` over the rows taken so far, and what the match itself has: `CLASSIFIER()`, the variable of
+its last row, `CLASSIFIER(A)`, the one of the last row of A, and `MATCH_NUMBER()`. A name without variable means the rows of all
+variables. A variable may be a subset of several.
 
 Examples
 --------
@@ -69,10 +70,6 @@ class RowReference:
     def is_navigation(self) -> bool:
         return self.function in (FIRST, LAST)
 
-    def is_current(self, variable: str) -> bool:
-        """Whether it stays at a fixed distance from the row that is tried for a variable."""
-        return self.function == LAST and not self.offset and self.variable in ("", variable)
-
     @property
     def attributes(self) -> set[str]:
         """Columns of a row that are read."""
@@ -92,7 +89,7 @@ class RowReference:
 
     def _aggregate(self) -> str:
         if not self.is_aggregate:
-            return f"{self.function.upper()}()"
+            return f"{self.function.upper()}({self.variable})"
         inner = f"{self._prefix()}*"
         if self.argument is not None:
             inner = str(transform(self.argument, lambda column: replace(column, name=self._prefix() + column.name)))

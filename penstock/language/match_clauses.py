@@ -33,6 +33,7 @@ class MatchText:
     pattern: RowPattern | None = None
     pattern_place: Place | None = None
     within: Amount | None = None
+    subsets: list[tuple[Word, list[Word]]] = field(default_factory=list)
     definitions: list[tuple[Word, exp.Expr]] = field(default_factory=list)
 
 
@@ -147,12 +148,22 @@ class MatchParser(ClauseParser):
         found.pattern_place = text.place(start, end - 1)
         if self._match_text_seq("WITHIN"):
             found.within = self._parse_amount()
-        if self._is("SUBSET"):
-            raise self._mistake("SUBSET is not available; name variables one by one, or leave the variable out to mean all rows")
+        if self._match_text_seq("SUBSET"):
+            found.subsets = self._several(self._parse_subset)
+
+    def _parse_subset(self) -> tuple[Word, list[Word]]:
+        name = self._name("a name for several variables")
+        if not self._match(TokenType.EQ):
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["="], f"behind '{name.text}' in SUBSET"))
+        self._bracket(TokenType.L_PAREN, "(")
+        members = self._several(lambda: self._name("a variable of the pattern"))
+        self._bracket(TokenType.R_PAREN, ")")
+        return name, members
 
     def _legal_next(self, found: MatchText) -> list[str]:
         if found.pattern is not None:
-            return [*([] if found.within else ["WITHIN"]), *([] if found.definitions else ["DEFINE"]), ")"]
+            missing = [("WITHIN", found.within), ("SUBSET", found.subsets), ("DEFINE", found.definitions)]
+            return [*(word for word, known in missing if not known), ")"]
         ahead = [("PARTITION BY", found.key), ("ORDER BY", found.order_by), ("MEASURES", found.measures)]
         return [*(word for word, known in ahead if not known), "ALL ROWS PER MATCH", "AFTER MATCH SKIP", "PATTERN"]
 

@@ -70,6 +70,7 @@ def row_query(
         raise SyntaxMistake("MATCH_RECOGNIZE has no PATTERN", match.place)
     _check_order(match, schema, order_by)
     reading = _Reading(schema, {name.lower(): name for name in variables_of(match.pattern)}, text, functions or {})
+    subsets = tuple(reading.subset(name, members) for name, members in match.subsets)
     definitions = tuple(reading.definition(name, tree) for name, tree in match.definitions)
     _refuse_twins([name for name, _ in match.definitions], "DEFINE")
     _refuse_twins([name for name, _ in match.measures], "MEASURES")
@@ -80,7 +81,7 @@ def row_query(
         return RowQuery(
             match.pattern, tuple(_column(word, schema) for word in match.key), order_by, definitions, measures,
             tuple(reading.found.values()), RowsPerMatch.ALL if match.all_rows else RowsPerMatch.ONE, after,
-            None if match.within is None else length(match.within, clock),
+            None if match.within is None else length(match.within, clock), subsets=subsets,
         )  # fmt: skip
     except InvalidEventPattern as error:
         raise error.at(error.place or match.pattern_place) from None
@@ -129,19 +130,34 @@ class _Reading:
     variables: Mapping[str, str]
     text: Text
     functions: Mapping[str, UserFunction]
+    subsets: dict[str, str] = field(default_factory=dict)
     found: dict[str, RowReference] = field(default_factory=dict)
     #: The variable being defined; empty in measures.
     _tried: str = ""
 
     def definition(self, name: Word, tree: exp.Expr) -> tuple[str, Expr]:
+        if name.text.lower() in self.subsets:
+            raise InvalidEventPattern(f"'{name.text}' is a SUBSET of variables; define each of them", name.place)
         variable = self.variable(name.text, name.place)
         return variable, self.expression(tree, variable)
 
+    def subset(self, name: Word, members: list[Word]) -> tuple[str, tuple[str, ...]]:
+        """A name for several variables, from here on known."""
+        if name.text.lower() in (*self.variables, *self.subsets):
+            raise InvalidEventPattern(f"'{name.text}' has a meaning already; give the SUBSET another name", name.place)
+        for member in members:
+            if member.text.lower() in self.subsets:
+                raise InvalidEventPattern(f"a SUBSET has variables; list those of '{member.text}' here", member.place)
+        listed = tuple(dict.fromkeys(self.variable(member.text, member.place) for member in members))
+        self.subsets[name.text.lower()] = name.text
+        return name.text, listed
+
     def variable(self, name: str, place: Place | None) -> str:
-        if name.lower() not in self.variables:
-            known = list(self.variables.values())
-            raise InvalidEventPattern(f"the pattern has no variable '{name}'; {suggestion(name, known)}", place)
-        return self.variables[name.lower()]
+        """A variable of the pattern, or a subset, as it is spelled there."""
+        names = {**self.variables, **self.subsets}
+        if name.lower() not in names:
+            raise InvalidEventPattern(f"the pattern has no variable '{name}'; {suggestion(name, list(names.values()))}", place)
+        return names[name.lower()]
 
     def expression(self, tree: exp.Expr, tried: str) -> Expr:
         self._tried = tried
@@ -194,13 +210,12 @@ class _Reading:
 
     def _function(self, node: exp.Anonymous) -> exp.Expr:
         name = node.name.upper()
-        if name in ("CLASSIFIER", "MATCH_NUMBER"):
+        if name == "CLASSIFIER":
+            return self._classifier(node)
+        if name == "MATCH_NUMBER":
             if node.expressions:
-                raise self._mistake(f"{name}() takes no argument", node)
-            if name == "CLASSIFIER" and self._tried:
-                return exp.Literal.string(self._tried)
-            function = CLASSIFIER if name == "CLASSIFIER" else MATCH_NUMBER
-            return self._noted(RowReference(function=function, is_final=_is_final(node)), node)
+                raise self._mistake("MATCH_NUMBER() takes no argument", node)
+            return self._noted(RowReference(function=MATCH_NUMBER, is_final=_is_final(node)), node)
         inner, where = self._unwrapped(node)
         columns = list(inner.find_all(exp.Column))
         if not columns or any(type(part) in _AGGREGATES for part in inner.walk()):
@@ -210,6 +225,19 @@ class _Reading:
         return exp.Paren(
             this=self._replaced(inner, lambda part: self._navigated(part, where) if isinstance(part, exp.Column) else None)
         )
+
+    def _classifier(self, node: exp.Anonymous) -> exp.Expr:
+        """The variable that took the last row, or the last row of a variable."""
+        given = node.expressions[0] if len(node.expressions) == 1 else None
+        is_name = isinstance(given, exp.Column) and not given.table
+        if node.expressions and not is_name:
+            raise self._mistake("CLASSIFIER takes nothing, or a variable or SUBSET of the pattern", node)
+        if self._tried and given is not None:
+            raise self._mistake("CLASSIFIER of a variable is for MEASURES; in DEFINE name the variable itself", node)
+        if self._tried:
+            return exp.Literal.string(self._tried)
+        variable = self.variable(given.name, self.text.place_of(given)) if given is not None else ""
+        return self._noted(RowReference(variable, function=CLASSIFIER, is_final=_is_final(node)), node)
 
     def _unwrapped(self, node: exp.Expr) -> tuple[exp.Expr, _Where]:
         """The expression inside FIRST, LAST and PREV, and where they lead."""

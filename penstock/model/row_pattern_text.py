@@ -7,18 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.errors import InvalidEventPattern, Place
-from penstock.model.row_patterns import Alternation, Repeated, RowPattern, Sequence, Variable, permuted
+from penstock.model.row_patterns import (
+    Alternation,
+    Excluded,
+    PartitionStart,
+    Repeated,
+    RowPattern,
+    Sequence,
+    Variable,
+    permuted,
+)
 
 #: From the first and last character of a word, counted from 0, to where it stands in what the user wrote.
 PlaceOf = Callable[[int, int], Place]
 
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(r"\{-|-\}|[(){}|?*+,^$]|\d+|[^\W\d]\w*|\"[^\"]*\"|`[^`]*`|.", re.DOTALL)
-_REFUSED = {
-    "{-": "rows cannot be left out of a match with {- … -}; select the rows you need by CLASSIFIER() in the query around it",
-    "^": "^ asks for the first row of a partition; a stream has no rule when a partition begins",
-    "$": "$ asks for the last row of a partition; a stream has none",
-}
+_LAST_ROW = "$ asks for the last row of a partition, and a stream has none; let a row that tells the end be the last, or use WITHIN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ def parse_row_pattern(text: str, place_of: PlaceOf | None = None) -> RowPattern:
     'start down{2,} (up | flat)+?'
     >>> str(parse_row_pattern("PERMUTE(a, b) c?"))
     '(a b | b a) c?'
+    >>> str(parse_row_pattern("^ a {- b+ -} c"))
+    '^ a {- b+ -} c'
     """
     reading = _Reading(text, place_of or (lambda start, end: Place("the pattern", 1, start + 1, text, end - start + 1)))
     if not reading.words:
@@ -86,7 +93,7 @@ class _Reading:
 
     def _sequence(self) -> RowPattern:
         parts: list[RowPattern] = []
-        while self.now and self.now not in ("|", ")", ","):
+        while self.now and self.now not in ("|", ")", ",", "-}"):
             parts.append(self._factor())
         if not parts:
             found = f"'{self.now}'" if self.now else "the end of the pattern"
@@ -107,12 +114,14 @@ class _Reading:
 
     def _primary(self) -> RowPattern:
         word = self.now
-        if word in _REFUSED:
-            raise self.mistake(_REFUSED[word])
-        if self._take("("):
+        if word == "$":
+            raise self.mistake(_LAST_ROW)
+        if self._take("^"):
+            return PartitionStart()
+        if self._take("(") or self._take("{-"):
             inner = self.alternation()
-            self._close()
-            return inner
+            self._close(")" if word == "(" else "-}")
+            return inner if word == "(" else Excluded(inner)
         if not (word[:1].isalpha() or word[:1] in ("_", '"', "`")):
             raise self.mistake(f"found '{word}'; expected a variable or '('")
         self._at += 1
@@ -120,7 +129,7 @@ class _Reading:
             parts = [self.alternation()]
             while self._take(","):
                 parts.append(self.alternation())
-            self._close()
+            self._close(")")
             return permuted(tuple(parts))
         name = word.strip('"`')
         return Variable(self._spelled.setdefault(name.lower(), name))
@@ -153,10 +162,10 @@ class _Reading:
         self._at += found
         return found
 
-    def _close(self) -> None:
-        if not self._take(")"):
+    def _close(self, bracket: str) -> None:
+        if not self._take(bracket):
             found = f"'{self.now}'" if self.now else "the end of the pattern"
-            raise self.mistake(f"found {found}; expected ')'")
+            raise self.mistake(f"found {found}; expected '{bracket}'")
 
 
 def _words(text: str) -> list[_Word]:

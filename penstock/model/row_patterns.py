@@ -75,11 +75,29 @@ class Repeated:
             )
 
     def __str__(self) -> str:
-        inner = str(self.part) if isinstance(self.part, Variable) else f"({self.part})"
+        inner = str(self.part) if isinstance(self.part, Variable | Excluded) else f"({self.part})"
         return inner + _quantifier(self.least, self.most) + ("?" if self.is_reluctant else "")
 
 
-RowPattern: TypeAlias = Variable | Sequence | Alternation | Repeated
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Rows that belong to the match but are not shown where all its rows are: `{- … -}`."""
+
+    part: RowPattern
+
+    def __str__(self) -> str:
+        return f"{{- {self.part} -}}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStart:
+    """No row: the place before the first row of a partition, `^`."""
+
+    def __str__(self) -> str:
+        return "^"
+
+
+RowPattern: TypeAlias = Variable | Sequence | Alternation | Repeated | Excluded | PartitionStart
 
 
 def _quantifier(least: int, most: int | None) -> str:
@@ -105,12 +123,26 @@ def permuted(parts: tuple[RowPattern, ...]) -> RowPattern:
     return orders[0] if len(orders) == 1 else Alternation(orders)
 
 
+def parts_of(pattern: RowPattern) -> tuple[RowPattern, ...]:
+    """The patterns one is made of; none for a variable."""
+    match pattern:
+        case Variable() | PartitionStart():
+            return ()
+        case Repeated() | Excluded():
+            return (pattern.part,)
+    return pattern.parts
+
+
 def variables_of(pattern: RowPattern) -> tuple[str, ...]:
     """The variables in the order in which they are first named."""
     if isinstance(pattern, Variable):
         return (pattern.name,)
-    parts = (pattern.part,) if isinstance(pattern, Repeated) else pattern.parts
-    return tuple(dict.fromkeys(name for part in parts for name in variables_of(part)))
+    return tuple(dict.fromkeys(name for part in parts_of(pattern) for name in variables_of(part)))
+
+
+def has_start(pattern: RowPattern) -> bool:
+    """Whether some part asks for the start of a partition."""
+    return isinstance(pattern, PartitionStart) or any(map(has_start, parts_of(pattern)))
 
 
 def least_rows(pattern: RowPattern) -> int:
@@ -124,6 +156,10 @@ def least_rows(pattern: RowPattern) -> int:
             return min(map(least_rows, pattern.parts))
         case Repeated():
             return pattern.least * least_rows(pattern.part)
+        case Excluded():
+            return least_rows(pattern.part)
+        case PartitionStart():
+            return 0
 
 
 def most_rows(pattern: RowPattern) -> int | None:
@@ -134,6 +170,10 @@ def most_rows(pattern: RowPattern) -> int | None:
         case Repeated():
             inner = most_rows(pattern.part)
             return None if inner is None or pattern.most is None else pattern.most * inner
+        case Excluded():
+            return most_rows(pattern.part)
+        case PartitionStart():
+            return 0
     lengths = [most_rows(part) for part in pattern.parts]
     known = [length for length in lengths if length is not None]
     if len(known) < len(lengths):
@@ -155,11 +195,9 @@ def least_before(pattern: RowPattern) -> dict[str, int]:
     """
     if isinstance(pattern, Variable):
         return {pattern.name: 0}
-    if isinstance(pattern, Repeated):
-        return least_before(pattern.part)
     found: dict[str, int] = {}
     ahead = 0
-    for part in pattern.parts:
+    for part in parts_of(pattern):
         for name, before in least_before(part).items():
             found[name] = min(found.get(name, ahead + before), ahead + before)
         if isinstance(pattern, Sequence):

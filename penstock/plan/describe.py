@@ -182,6 +182,7 @@ def _row_pattern_match(node: RowPatternMatch, clock: bool) -> list[str]:
     defined = [f"{name}: {condition}".replace("`", "") for name, condition in query.definitions]
     measures = ", ".join(f"{name} = {expr}" for name, expr in query.measures).replace("`", "")
     shown = [f"measures {measures}"] if measures else []
+    defined = [*(f"{name} = {' or '.join(listed)}" for name, listed in query.subsets), *defined]
     return [f"RowPatternMatch ({query.pattern}){key}{within}", f"{rows}, skip {query.after}", *defined, *shown]
 
 

@@ -15,11 +15,17 @@ from penstock.expressions.match_output import RowsPerMatch
 from penstock.expressions.row_queries import RowQuery, SkipTo, output_of, scope_of
 from penstock.expressions.row_references import CLASSIFIER, FIRST, MATCH_NUMBER, RowReference
 from penstock.expressions.typing import typed
-from penstock.model.row_patterns import Alternation, Repeated, RowPattern, Variable
+from penstock.model.row_patterns import Alternation, Excluded, PartitionStart, Repeated, RowPattern, Variable
 from penstock.model.row_patterns import Sequence as InSequence
 from penstock.model.schema import Schema
 from penstock.testing.expression_reference import value_of
 from penstock.testing.reference import Row, comparable
+
+
+class Unseen(str):
+    """The variable of a row that is not shown."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class _Reader:
         after = self.query.after
         if after.to is SkipTo.PAST_LAST:
             return start + len(labels)
-        places = [place for place, label in enumerate(labels) if label == after.variable]
+        places = [place for place, label in enumerate(labels) if label in self.query.members(after.variable)]
         if after.to is SkipTo.NEXT or not places:
             return start + 1
         target = places[0] if after.to is SkipTo.FIRST else places[-1]
@@ -95,6 +101,12 @@ class _Reader:
                     yield from self._ways(part, start, taken)
             case Repeated():
                 yield from self._times(pattern, 0, start, taken)
+            case PartitionStart():
+                if start + len(taken) == 0:
+                    yield taken
+            case Excluded():
+                for longer in self._ways(pattern.part, start, taken):
+                    yield (*taken, *map(Unseen, longer[len(taken) :]))
 
     def _all_of(self, parts: Sequence[RowPattern], start: int, taken: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if not parts:
@@ -131,10 +143,10 @@ class _Reader:
     def _value(self, ref: RowReference, start: int, labels: tuple[str, ...], number: int) -> Any:
         """What a reference means when `labels` have been taken from `start` on."""
         if ref.function == CLASSIFIER:
-            return labels[-1]
+            return next((label for label in reversed(labels) if label in self.query.members(ref.variable)), None)
         if ref.function == MATCH_NUMBER:
             return number
-        mine = [start + place for place, label in enumerate(labels) if ref.variable in ("", label)]
+        mine = [start + place for place, label in enumerate(labels) if label in self.query.members(ref.variable)]
         if ref.is_aggregate:
             return self._aggregated(ref, mine)
         if ref.function != FIRST:
@@ -163,8 +175,9 @@ class _Reader:
     def answers(self) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         for number, match in enumerate(self.matches(), 1):
-            depths = range(len(match.labels))
-            shown = depths if self.query.rows is RowsPerMatch.ALL else depths[-1:]
+            depths = list(range(len(match.labels)))
+            is_all = self.query.rows is RowsPerMatch.ALL
+            shown = [depth for depth in depths if not isinstance(match.labels[depth], Unseen)] if is_all else depths[-1:]
             found += [self._answer(match, depth, number) for depth in shown]
         return found
 

@@ -142,6 +142,15 @@ def test_measures_mean_rows_of_the_match(written: str, meant: str) -> None:
     assert meaning(f"MEASURES {written} AS m PATTERN (a)")[-1] == f"measures m = {meant}"
 
 
+def test_subsets_are_shown_before_what_they_are_for() -> None:
+    assert meaning("MEASURES S.price AS p AFTER MATCH SKIP TO s PATTERN (a b) SUBSET s = (B, a) DEFINE b AS s.volume > 1")[1:] == [
+        "one row per match, skip TO LAST s",
+        "s = b or a",
+        "b: s.volume > 1",
+        "measures p = s.price",
+    ]
+
+
 @pytest.mark.parametrize(
     ("clause", "line"),
     [
@@ -167,8 +176,8 @@ MISTAKES = [
     ("ORDER BY ts PATTERN («a*»)", "patterns.invalid", "may match no row at all"),
     ("ORDER BY ts PATTERN (a «(b?)*»)", "patterns.invalid", "repeats what may take no row at all"),
     ("ORDER BY ts PATTERN (a «b{3,2}»)", "patterns.invalid", "allows no number of rows"),
-    ("ORDER BY ts PATTERN (a «{-» b -})", "patterns.invalid", "{- … -}"),
-    ("ORDER BY ts PATTERN («^» a)", "patterns.invalid", "first row of a partition"),
+    ("ORDER BY ts PATTERN (a {- b | «-}»)", "patterns.invalid", "found '-}'; expected a variable"),
+    ("ORDER BY ts PATTERN (a «$»)", "patterns.invalid", "let a row that tells the end be the last, or use WITHIN"),
     ("ORDER BY ts PATTERN (a «|» )", "patterns.invalid", "expected a variable"),
     ("ORDER BY ts PATTERN (a) DEFINE «b» AS price > 1", "patterns.invalid", "the pattern has no variable 'b'; it has a"),
     ("ORDER BY ts PATTERN (a) DEFINE a AS «b».price > 1", "patterns.invalid", "the pattern has no variable 'b'"),
@@ -184,7 +193,15 @@ MISTAKES = [
     ("ORDER BY ts ALL ROWS PER MATCH «WITH» UNMATCHED ROWS PATTERN (a)", "language.syntax", "WITH UNMATCHED ROWS"),
     ("ORDER BY ts AFTER MATCH SKIP TO FIRST «z» PATTERN (a)", "patterns.invalid", "the pattern has no variable 'z'"),
     ("ORDER BY ts AFTER MATCH SKIP «OVER» PATTERN (a)", "language.syntax", "expected TO"),
-    ("ORDER BY ts PATTERN (a) «SUBSET» s = (a)", "language.syntax", "SUBSET is not available"),
+    ("ORDER BY ts PATTERN (a) SUBSET s = («b»)", "patterns.invalid", "the pattern has no variable 'b'"),
+    ("ORDER BY ts PATTERN (a) SUBSET «A» = (a)", "patterns.invalid", "'A' has a meaning already"),
+    ("ORDER BY ts PATTERN (a) SUBSET s = (a), «s» = (a)", "patterns.invalid", "'s' has a meaning already"),
+    ("ORDER BY ts PATTERN (a) SUBSET s = (a), t = («s»)", "patterns.invalid", "list those of 's' here"),
+    ("ORDER BY ts PATTERN (a) SUBSET s «(»a)", "language.syntax", "expected ="),
+    ("ORDER BY ts PATTERN (a) SUBSET s = (a) DEFINE «s» AS price > 1", "patterns.invalid", "define each of them"),
+    ("ORDER BY ts MEASURES «CLASSIFIER»(a.price) AS c PATTERN (a)", "language.syntax", "a variable or SUBSET of the pattern"),
+    ("ORDER BY ts PATTERN (a) DEFINE a AS «CLASSIFIER»(a) = 'a'", "language.syntax", "name the variable itself"),
+    ("ORDER BY ts MEASURES «MATCH_NUMBER»(1) AS n PATTERN (a)", "language.syntax", "takes no argument"),
     ("ORDER BY ts PATTERN (a) WITHIN 5 «HOURS»", "plan.window", "without 'HOURS'"),
     ("ORDER BY ts «WHERE» price > 1", "language.syntax", "expected PARTITION BY, MEASURES"),
     ("ORDER BY ts PATTERN (a) DEFINE a AS «FINAL» price > 1", "language.syntax", "before FIRST, LAST or an aggregate"),
@@ -224,6 +241,7 @@ def test_the_column_of_event_time_must_be_known() -> None:
             "PREV may read the last row before a match, and symbol may have ever new values",
         ),
         ("PARTITION BY symbol ORDER BY ts MEASURES MATCH_NUMBER() AS n PATTERN (a) WITHIN 9", "MATCH_NUMBER() counts for ever"),
+        ("PARTITION BY symbol ORDER BY ts PATTERN (^ a) WITHIN 9", "^ may read the last row before a match, and symbol may have"),
     ],
 )
 def test_check_says_what_bounds_the_state(clause: str, verdict: str) -> None:

@@ -23,6 +23,8 @@ from penstock.model.row_patterns import least_before, least_rows, most_rows, var
         ("(a b){2}", "(a b){2}"),
         ("permute(a, b+, c)", "a b+ c | a c b+ | b+ a c | b+ c a | c a b+ | c b+ a"),
         ("PERMUTE", "PERMUTE"),
+        ("^a{-b+ c-}d", "^ a {- b+ c -} d"),
+        ("{- a | b -}{2} (^ c | d)", "{- a | b -}{2} (^ c | d)"),
     ],
 )
 def test_a_pattern_is_read_as_written(written: str, read: str) -> None:
@@ -41,7 +43,10 @@ def test_a_pattern_is_read_as_written(written: str, read: str) -> None:
         ("a+*", "expected a variable", 3),
         ("a{0}", "allows no number of rows", 1),
         ("x (a? b?)+", "repeats what may take no row at all", 3),
-        ("a $", "a stream has none", 3),
+        ("a $", "let a row that tells the end be the last, or use WITHIN", 3),
+        ("a {- b", "expected '-}'", 6),
+        ("a {- b )", "expected '-}'", 8),
+        ("a ^*", "repeats what may take no row at all", 3),
         ("permute(a,b,c,d,e,f,g)", "at most 6 parts", 1),
     ],
 )

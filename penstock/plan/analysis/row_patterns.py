@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.model.row_patterns import most_rows
+from penstock.model.row_patterns import has_start, most_rows
 from penstock.plan.analysis.holdings import BoundedBy, Growth, Holding, length_text, rows_within, sum_text, waiting
 from penstock.plan.analysis.knowledge import Knowledge
 from penstock.plan.nodes.relational import has_clock_time
@@ -15,7 +15,8 @@ def judge_row_pattern(node: RowPatternMatch, known: Knowledge) -> list[Holding]:
     found = [waiting(known, clock), _open_rows(node, known, clock)]
     if query.lookback:
         rows = "the last row" if query.lookback == 1 else f"the last {query.lookback} rows"
-        found.append(_per_partition(node, "earlier rows", f"PREV may read {rows} before a match", query.lookback))
+        reader = "^" if has_start(query.pattern) and query.lookback == 1 else "PREV"
+        found.append(_per_partition(node, "earlier rows", f"{reader} may read {rows} before a match", query.lookback))
     if query.numbers_matches:
         found.append(_per_partition(node, "numbers of matches", "MATCH_NUMBER() counts for ever", 1))
     return found

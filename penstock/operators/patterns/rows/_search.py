@@ -10,7 +10,7 @@ from penstock.columnar.compiling import compiled, entrance
 from penstock.model.elements import FOREVER
 from penstock.operators.patterns._events import grown
 from penstock.operators.patterns.rows._trail import Machine, Trail, takes
-from penstock.operators.patterns.rows.program import ACCEPT, JUMP, SPLIT
+from penstock.operators.patterns.rows.program import ACCEPT, JUMP, SPLIT, START
 
 #: What the search from one row says: there is no match, this is it, later rows decide, or it is too much work.
 FAILED, FOUND, OPEN, CROWDED = 0, 1, 2, 3
@@ -34,25 +34,29 @@ class Rules(NamedTuple):
     has_window: bool
     within: int
     skip: int
-    skip_variable: int
+    #: Bits of the variables to one of whose rows the search goes.
+    skip_to: int
     #: No condition depends on the match: what has failed at a row fails there again.
     remembers: bool
     most_steps: int
 
 
 class Found(NamedTuple):
-    """Matches: first row, how many, when decided, in which partition; the variables of their rows one after the other."""
+    """Matches: first row, how many, when decided, in which partition; the variables of their rows one after the other, and
+    whether each is not shown.
+    """
 
     first: Any
     length: Any
     decided: Any
     partition: Any
     labels: Any
+    hidden: Any
 
 
 @compiled
 def _find(  # pragma: no cover - compiled
-    rows: Rows, machine: Machine, rules: Rules, trail: Trail, start: int, end: int, frontier: int
+    rows: Rows, machine: Machine, rules: Rules, trail: Trail, floor: int, start: int, end: int, frontier: int
 ) -> Any:
     """Search from one row: outcome, length, and the time by which it is known."""
     ts, table, places = rows.ts, machine.table, trail.places
@@ -77,10 +81,14 @@ def _find(  # pragma: no cover - compiled
             instruction = table[instruction, 1]
             continue
         variable, is_taken = table[instruction, 1], False
-        if row == end and is_open:
+        if code == START:
+            if row == floor:
+                instruction += 1
+                continue
+        elif row == end and is_open:
             outcome = OPEN
             break
-        if row == end or ts[row] > closes:
+        elif row == end or ts[row] > closes:
             is_cut = True
             if rules.has_window:
                 latest = max(latest, closes)
@@ -98,6 +106,7 @@ def _find(  # pragma: no cover - compiled
             latest = max(latest, ts[row])
             is_taken = takes(machine, trail, rows.bits, variable, row, row - start)
         if is_taken:
+            trail.hidden[row - start] = table[instruction, 2]
             row += 1
             instruction += 1
         elif top == 0:
@@ -118,11 +127,11 @@ def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # p
     target = 0
     if rules.skip == TO_FIRST:
         for depth in range(length - 1, -1, -1):
-            if labels[depth] == rules.skip_variable:
+            if (rules.skip_to >> labels[depth]) & 1:
                 target = depth
     elif rules.skip == TO_LAST:
         for depth in range(length):
-            if labels[depth] == rules.skip_variable:
+            if (rules.skip_to >> labels[depth]) & 1:
                 target = depth
     return start + max(target, 1)
 
@@ -133,13 +142,13 @@ def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: i
     partitions, number, used = len(rows.bounds) - 1, 0, 0
     first, length = np.empty(16, np.int64), np.empty(16, np.int64)
     decided, partition = np.empty(16, np.int64), np.empty(16, np.int64)
-    labels, resume = np.empty(64, np.int64), np.empty(partitions, np.int64)
+    labels, hidden, resume = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(partitions, np.int64)
     crowded = -1
     for k in range(partitions):
         start, end = rows.firsts[k], rows.bounds[k + 1]
         known: Any = rows.ts[rows.bounds[k]]
         while start < end and crowded < 0:
-            outcome, taken, latest = _find(rows, machine, rules, trail, start, end, frontier)
+            outcome, taken, latest = _find(rows, machine, rules, trail, rows.bounds[k], start, end, frontier)
             if outcome == CROWDED:
                 crowded = k
             if outcome >= OPEN:
@@ -150,14 +159,15 @@ def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: i
                 start += 1
                 continue
             first, length, decided = grown(first, number + 1), grown(length, number + 1), grown(decided, number + 1)
-            partition, labels = grown(partition, number + 1), grown(labels, used + taken)
+            partition = grown(partition, number + 1)
+            labels, hidden = grown(labels, used + taken), grown(hidden, used + taken)
             first[number], length[number], decided[number], partition[number] = start, taken, known, k
             for depth in range(taken):
-                labels[used + depth] = trail.labels[depth]
+                labels[used + depth], hidden[used + depth] = trail.labels[depth], trail.hidden[depth]
             number, used = number + 1, used + taken
             start = _next_start(rules, trail.labels, start, taken)
         resume[k] = min(start, end)
-    found = Found(first[:number], length[:number], decided[:number], partition[:number], labels[:used])
+    found = Found(first[:number], length[:number], decided[:number], partition[:number], labels[:used], hidden[:used])
     return found, resume, crowded
 
 

@@ -17,12 +17,14 @@ from penstock.operators.patterns.rows.conditions import CURRENT, FROM_FIRST
 
 
 class Machine(NamedTuple):
-    """The query in tables: instructions of the pattern, the program of each variable (-1: a bit of the row decides), registers
-    (kind, variable, rows passed over), aggregates (variable, column, whether float), and what programs need.
+    """The query in tables: instructions of the pattern, the program of each variable (-1: a bit of the row decides), bits of the
+    variables that each name means, registers (kind, name, rows passed over), aggregates (name, column, whether float), and
+    what programs need. Names are the variables and behind them subsets; -1 means all rows.
     """
 
     table: Any
     program: Any
+    members: Any
     registers: Any
     slots: Any
     programs: Programs
@@ -31,11 +33,12 @@ class Machine(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """`labels[d]` took the row at depth d; `first[d]` and `last[d]` are the rows of each variable, `cells[d]` the aggregates,
-    after d rows. A row that does not exist is the one behind all others.
+    """`labels[d]` took the row at depth d, which is not shown if `hidden[d]`; `first[d]` and `last[d]` are the rows of each name,
+    `cells[d]` the aggregates, after d rows. A row that does not exist is the one behind all others.
     """
 
     labels: Any
+    hidden: Any
     first: Any
     last: Any
     cells: Any
@@ -50,16 +53,16 @@ class Trail(NamedTuple):
 
 def new_trail(machine: Machine, rows: int, longest: int, remembers: bool) -> Trail:
     """Room for the longest match; memory nobody touches costs nothing."""
-    variables, slots = len(machine.program), len(machine.slots)
+    names, slots = len(machine.members), len(machine.slots)
     depth = 0 if remembers else longest
     cells = np.empty((depth + 1, 4 * slots), np.int64)
     cells[0] = 0
-    first, last = np.empty((depth + 1, variables), np.int64), np.empty((depth + 1, variables), np.int64)
+    first, last = np.empty((depth + 1, names), np.int64), np.empty((depth + 1, names), np.int64)
     first[0], last[0] = rows, rows
     marks = np.zeros((len(machine.table), rows) if remembers else (1, 1), np.int32)
     places = np.empty((len(machine.table) * (longest + 1), 2), np.int64)
     return Trail(
-        np.empty(longest + 1, np.int64), first, last, cells, cells.view(np.float64),
+        np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), first, last, cells, cells.view(np.float64),
         np.zeros(len(machine.registers), np.int64), places, marks, np.ones(1, np.int64),
     )  # fmt: skip
 
@@ -70,7 +73,7 @@ def _count_in(machine: Machine, trail: Trail, variable: int, row: int, depth: in
     slots, cells, fcells, values = machine.slots, trail.cells, trail.fcells, machine.values
     for k in range(len(slots)):
         cell, column = 4 * k, slots[k, 1]
-        if slots[k, 0] != variable and slots[k, 0] >= 0:
+        if slots[k, 0] >= 0 and not (machine.members[slots[k, 0]] >> variable) & 1:
             continue
         if column < 0:
             cells[depth, cell] += 1
@@ -105,12 +108,14 @@ def _count_in(machine: Machine, trail: Trail, variable: int, row: int, depth: in
 def _record(machine: Machine, trail: Trail, variable: int, row: int, depth: int) -> None:  # pragma: no cover - compiled
     """Let a variable take a row, for the time being."""
     trail.labels[depth] = variable
-    for k in range(len(machine.program)):
+    nowhere = machine.values.nulls.shape[0] - 1
+    for k in range(len(machine.members)):
         trail.first[depth + 1, k] = trail.first[depth, k]
         trail.last[depth + 1, k] = trail.last[depth, k]
-    if trail.first[depth, variable] == machine.values.nulls.shape[0] - 1:
-        trail.first[depth + 1, variable] = row
-    trail.last[depth + 1, variable] = row
+        if (machine.members[k] >> variable) & 1:
+            trail.last[depth + 1, k] = row
+            if trail.first[depth, k] == nowhere:
+                trail.first[depth + 1, k] = row
     for k in range(4 * len(machine.slots)):
         trail.cells[depth + 1, k] = trail.cells[depth, k]
     _count_in(machine, trail, variable, row, depth + 1)
@@ -131,7 +136,7 @@ def _located(machine: Machine, trail: Trail, k: int, row: int, depth: int) -> An
         return trail.first[depth + 1, variable] if kind == FROM_FIRST else trail.last[depth + 1, variable]
     for at in range(depth + 1):
         place = at if kind == FROM_FIRST else depth - at
-        if trail.labels[place] == variable:
+        if (machine.members[variable] >> trail.labels[place]) & 1:
             if passed == 0:
                 return row - depth + place
             passed -= 1

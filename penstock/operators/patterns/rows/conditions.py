@@ -62,7 +62,7 @@ class RowConditions:
 
     def _place(self, condition: Expr | None) -> None:
         refs = self.query.references_of(condition) if condition is not None else ()
-        if condition is None or all(ref.is_current(self._tried) for ref in refs):
+        if condition is None or all(self.query.is_current(ref, self._tried) for ref in refs):
             self.direct.append(None if condition is None else self.on_row(condition))
             self.program.append(-1)
             return
@@ -91,10 +91,10 @@ class RowConditions:
 
     def resolve(self, name: str) -> Read:
         ref = self.query.reference(name)
-        variable = self.query.variables.index(ref.variable) if ref.variable else -1
+        variable = self.query.names.index(ref.variable) if ref.variable else -1
         if ref.is_aggregate:
             return Read(0, Aggregate(ref.function, variable, ref.argument))
-        if ref.is_current(self._tried):
+        if self.query.is_current(ref, self._tried):
             return Read(0)
         register = FROM_FIRST if ref.function == FIRST else FROM_LAST, variable, ref.offset
         if register not in self.registers:

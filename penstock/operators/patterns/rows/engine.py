@@ -37,8 +37,9 @@ class RowMatches:
         The stored row at each place of the sorted ones.
     floors
         Per match the place where its partition begins.
-    starts, places, labels
-        Places of the rows of match m, and the variables that took them, are `[starts[m], starts[m + 1])`.
+    starts, places, labels, hidden
+        Places of the rows of match m, the variables that took them, and whether each is not shown, are
+        `[starts[m], starts[m + 1])`.
     decided, ids
         When a match is known, and a number made of its rows.
     """
@@ -48,6 +49,7 @@ class RowMatches:
     starts: Int64s
     places: Int64s
     labels: Int64s
+    hidden: Int64s
     decided: Int64s
     ids: Int64s
 
@@ -63,6 +65,7 @@ class RowMatches:
             starts,
             self.places[inside],
             self.labels[inside],
+            self.hidden[inside],
             self.decided[chosen],
             self.ids[chosen],
         )
@@ -98,6 +101,7 @@ class RowEngine:
         self._derived = [compile_expression(expr, self._scope) for expr in conditions.translation.derived]
         self._table = Program(query.pattern).table
         self._program = np.array(conditions.program, np.int64)
+        self._members = np.array([self._bits_of(name) for name in query.names], np.int64)
         self._registers = np.array(conditions.registers, np.int64)
         slots = [(slot.variable, slot.column, slot.is_float) for slot in conditions.translation.slots]
         self._slots = np.array(slots, np.int64).reshape(-1, 3)
@@ -105,10 +109,14 @@ class RowEngine:
         self._rules = self._rules_of(query)
 
     def _rules_of(self, query: RowQuery) -> Rules:
-        variable = query.variables.index(query.after.variable) if query.after.variable else -1
+        target = self._bits_of(query.after.variable) if query.after.variable else 0
         has_window = query.within is not None
         remembers = all(number < 0 for number in self.conditions.program)
-        return Rules(has_window, query.within or 0, _SKIPS[query.after.to], variable, remembers, query.most_steps)
+        return Rules(has_window, query.within or 0, _SKIPS[query.after.to], target, remembers, query.most_steps)
+
+    def _bits_of(self, name: str) -> int:
+        """A bit for each variable whose rows a name means."""
+        return sum(1 << self.query.variables.index(variable) for variable in self.query.members(name))
 
     def search(self, stored: Batch, codes: Int64s, number: int, behind: npt.NDArray[np.bool_], horizon: Horizon) -> Outcome:
         """Search partitions for what is decided from `horizon.old` on and before `horizon.new`.
@@ -129,7 +137,9 @@ class RowEngine:
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in wide.columns], names=wide.schema.names)
         # A row that does not exist stands behind the last: what conditions compute of it, they compute of NULLs.
         values = values_of([pa.concat_arrays([derived(wide), derived(nothing)]) for derived in self._derived], len(order) + 1)
-        machine = Machine(self._table, self._program, self._registers, self._slots, self._programs, values, self._scratch)
+        machine = Machine(
+            self._table, self._program, self._members, self._registers, self._slots, self._programs, values, self._scratch
+        )
         longest = int(np.diff(rows.bounds).max(initial=0))
         trail = new_trail(machine, len(order), longest, self._rules.remembers)
         found, resume, crowded = search(rows, machine, self._rules, trail, horizon.new)
@@ -180,7 +190,7 @@ class RowEngine:
         ids = hash_matches(starts, owned(found.labels), owned(stored.pos[order[places]]))
         # What the end of the stream decides is known then, not before the last promise.
         decided = np.maximum(found.decided, horizon.old)
-        return RowMatches(order, rows.bounds[found.partition], starts, places, found.labels, decided, ids)
+        return RowMatches(order, rows.bounds[found.partition], starts, places, found.labels, found.hidden, decided, ids)
 
 
 def _bounds(codes: Int64s) -> Int64s:

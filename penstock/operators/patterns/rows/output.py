@@ -68,15 +68,17 @@ class RowOutput:
         lengths, final = np.diff(matches.starts), matches.starts[1:] - 1
         if self.query.rows is RowsPerMatch.ONE:
             return _Frames(np.arange(matches.number), final, final)
-        match = np.repeat(np.arange(matches.number), lengths)
-        return _Frames(match, np.arange(len(matches.places)), final[match])
+        shown = np.flatnonzero(matches.hidden == 0)
+        match = np.repeat(np.arange(matches.number), lengths)[shown]
+        return _Frames(match, shown, final[match])
 
     # -- references -------------------------------------------------------------------------------------------------------
 
     def _referred(self, ref: RowReference, frames: _Frames, matches: RowMatches, stored: Batch, numbers: Int64s) -> pa.Array:
         last = frames.final if ref.is_final else frames.here
         if ref.function == CLASSIFIER:
-            return pa.array(self.query.variables).take(pa.array(matches.labels[last]))
+            entries, exists = self._entries(ref, frames.match, last, matches)
+            return pa.array(self.query.variables).take(pa.array(matches.labels[entries], mask=~exists))
         if ref.function == MATCH_NUMBER:
             return pa.array(numbers[frames.match])
         if ref.is_aggregate:
@@ -86,20 +88,25 @@ class RowOutput:
     def _is_mine(self, ref: RowReference, matches: RowMatches) -> npt.NDArray[np.bool_]:
         if not ref.variable:
             return np.ones(len(matches.labels), np.bool_)
-        mine: npt.NDArray[np.bool_] = matches.labels == self.query.variables.index(ref.variable)
+        mine = np.isin(matches.labels, [self.query.variables.index(name) for name in self.query.members(ref.variable)])
         return mine
 
-    def _navigated(self, ref: RowReference, match: Int64s, last: Int64s, matches: RowMatches, stored: Batch) -> pa.Array:
+    def _entries(self, ref: RowReference, match: Int64s, last: Int64s, matches: RowMatches) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+        """The entry a reference names among those of all matches, up to `last` of each, and whether there is one."""
         mine = self._is_mine(ref, matches)
-        entries = np.flatnonzero(mine)
         before = np.concatenate([[0], np.cumsum(mine)])
         low, high = before[matches.starts[match]], before[last + 1]
         chosen = low + ref.offset if ref.function == FIRST else high - 1 - ref.offset
         exists = (chosen >= low) & (chosen < high)
-        places = np.zeros(len(match), np.int64)
-        places[exists] = matches.places[entries[chosen[exists]]] - ref.back
+        entries = np.zeros(len(match), np.int64)
+        entries[exists] = np.flatnonzero(mine)[chosen[exists]]
+        return entries, exists
+
+    def _navigated(self, ref: RowReference, match: Int64s, last: Int64s, matches: RowMatches, stored: Batch) -> pa.Array:
+        entries, exists = self._entries(ref, match, last, matches)
+        places = matches.places[entries] - ref.back
         exists &= places >= matches.floors[match]
-        rows = matches.order[np.where(exists, places, 0)] if len(match) else places
+        rows = matches.order[np.where(exists, places, 0)]
         return stored.column(ref.attribute).take(pa.array(rows, mask=~exists))
 
     def _aggregated(self, ref: RowReference, last: Int64s, matches: RowMatches, stored: Batch) -> pa.Array:

@@ -8,10 +8,20 @@ import numpy as np
 
 from penstock.errors import InvalidEventPattern
 from penstock.model.batch import Int64s
-from penstock.model.row_patterns import Alternation, Repeated, RowPattern, Sequence, Variable, variables_of
+from penstock.model.row_patterns import (
+    Alternation,
+    Excluded,
+    PartitionStart,
+    Repeated,
+    RowPattern,
+    Sequence,
+    Variable,
+    variables_of,
+)
 
-#: Take a row by a variable · go on at the first place, later perhaps at the second · go on elsewhere · the match is complete.
-TAKE, SPLIT, JUMP, ACCEPT = 0, 1, 2, 3
+#: Take a row by a variable, shown or not · go on at the first place, later perhaps at the second · go on elsewhere · the match
+#: is complete · go on if no row stands before in the partition.
+TAKE, SPLIT, JUMP, ACCEPT, START = 0, 1, 2, 3, 4
 #: Longer programs come from repetitions of repetitions with large numbers.
 MOST_INSTRUCTIONS = 4096
 
@@ -35,6 +45,7 @@ class Program:
 
     pattern: RowPattern
     _code: list[list[int]] = field(default_factory=list)
+    _is_hidden: bool = False
 
     def __post_init__(self) -> None:
         self.variables = variables_of(self.pattern)
@@ -54,7 +65,7 @@ class Program:
     def _emit(self, pattern: RowPattern) -> None:
         match pattern:
             case Variable():
-                self._add(TAKE, self.variables.index(pattern.name))
+                self._add(TAKE, self.variables.index(pattern.name), int(self._is_hidden))
             case Sequence():
                 for part in pattern.parts:
                     self._emit(part)
@@ -62,6 +73,12 @@ class Program:
                 self._alternation(pattern)
             case Repeated():
                 self._repetition(pattern)
+            case PartitionStart():
+                self._add(START)
+            case Excluded():
+                before, self._is_hidden = self._is_hidden, True
+                self._emit(pattern.part)
+                self._is_hidden = before
 
     def _alternation(self, pattern: Alternation) -> None:
         ends = []
@@ -103,5 +120,6 @@ class Program:
         return "\n".join(f"{at}: {self._text(*line)}" for at, line in enumerate(self._code))
 
     def _text(self, code: int, one: int, other: int) -> str:
-        texts = {TAKE: f"take {self.variables[one]}" if code == TAKE else "", SPLIT: f"split {one}, {other}", JUMP: f"jump {one}"}
-        return texts.get(code, "accept")
+        if code == TAKE:
+            return f"take {self.variables[one]}{' unseen' if other else ''}"
+        return {SPLIT: f"split {one}, {other}", JUMP: f"jump {one}", START: "start of partition"}.get(code, "accept")

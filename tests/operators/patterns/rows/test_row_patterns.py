@@ -62,6 +62,59 @@ def test_rows_of_equal_time_are_in_the_order_of_their_positions() -> None:
     assert answers(sought, swapped) == [(7,)]
 
 
+# -- what belongs to a match ------------------------------------------------------------------------------------------
+
+
+def test_excluded_rows_belong_to_the_match_and_are_not_shown() -> None:
+    text = "PATTERN (a {- b+ -} c) DEFINE b AS p > PREV(p), c AS p < PREV(p)"
+    assert labelled(text, [1, 2, 3, 0]) == ["a1 c0"]
+    sought = query(f"MEASURES COUNT(*) AS n, SUM(b.p) AS total, FINAL LAST(b.p) AS last ALL ROWS PER MATCH {text}")
+    assert [row[1:4] for row in answers(sought, rows([1, 2, 3, 0]))] == [(1, None, 3), (4, 5, 3)]
+    one = query(f"MEASURES COUNT(*) AS n, SUM(b.p) AS total {text}")
+    assert answers(one, rows([1, 2, 3, 0])) == [(4, 5)]
+
+
+def test_a_match_of_which_nothing_is_shown_still_takes_its_rows_and_its_number() -> None:
+    assert labelled("PATTERN ({- a b -} | c) DEFINE a AS p = 1, b AS p = 2", [1, 2, 1, 5]) == ["c1", "c5"]
+    sought = query("MEASURES MATCH_NUMBER() AS n ALL ROWS PER MATCH PATTERN ({- a b -} | c) DEFINE a AS p = 1, b AS p = 2")
+    assert [row[1] for row in answers(sought, rows([1, 2, 1, 5]))] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("^ a b", ["a1 b2"]),
+        ("^ a+", ["a1 a2 a3 a4"]),
+        ("(^ a | b) c", ["a1 c2", "b3 c4"]),
+        ("a ^ b", []),
+        ("a (^ | b) c", ["a1 b2 c3"]),
+    ],
+)
+def test_a_circumflex_is_the_place_before_the_first_row_of_a_partition(pattern: str, found: list[str]) -> None:
+    assert labelled(f"PATTERN ({pattern})", [1, 2, 3, 4]) == found
+
+
+def test_the_start_of_a_partition_is_known_whatever_the_batches() -> None:
+    sought = query("PARTITION BY k MEASURES a.p AS p PATTERN (^ a)")
+    stream = rows([1, 2, 3, 4, 5], keys=[1, 1, 2, 1, 2])
+    for restarts in (False, True):
+        assert answers(sought, stream, cuts=[1, 2, 3, 4], restarts=restarts) == [(1, 1), (2, 3)]
+    operator = RowPatternMatch(sought, SCHEMA)
+    operator.on_batch(0, batch_of(stream, SCHEMA))
+    operator.on_metadata(0, Heartbeat(60))
+    assert operator.counters()["state_rows"] == 2
+
+
+def test_a_subset_names_the_rows_of_several_variables() -> None:
+    text = (
+        "PATTERN (a b c) SUBSET ends = (a, c), tail = (b, c) DEFINE b AS p > ends.p, c AS p > MAX(tail.p) OR p = SUM(ends.p) - a.p"
+    )
+    shown = "MEASURES FIRST(ends.p) AS f, LAST(ends.p) AS l, SUM(tail.p) AS s, COUNT(ends.*) AS n, CLASSIFIER(ends) AS c, a.p AS p"
+    assert answers(query(f"{shown} {text}"), rows([3, 5, 4])) == [(3, 4, 9, 2, "c", 3)]
+    assert labelled(text, [1, 2, 3, 4, 5], "TO FIRST tail") == ["a1 b2 c3", "a2 b3 c4", "a3 b4 c5"]
+    assert labelled(text, [1, 2, 3, 4, 5], "TO LAST ends") == ["a1 b2 c3", "a3 b4 c5"]
+
+
 # -- where the search goes on -----------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ from row_cases import SCHEMA, answers, query
 from penstock.model.row_pattern_text import parse_row_pattern
 from penstock.model.row_patterns import (
     Alternation,
+    Excluded,
+    PartitionStart,
     Repeated,
     RowPattern,
     Sequence,
@@ -33,6 +35,8 @@ from penstock.testing.streams import bag
 from penstock.testing.tapes import batch_cuts
 
 NAMES = ("a", "b", "c")
+#: A name for the rows of several variables, where a query has some of them.
+SUBSET = "u"
 #: Conditions that are evaluated for all rows at once, and conditions that depend on the rows taken; v is some variable.
 DIRECT = ("p > 1", "p % 2 = 0", "p > PREV(p)", "p < PREV(p)", "x >= PREV(x, 2)", "s = 'a'", "p IS NULL", "{own}.p <> 2")
 DEPENDENT = (
@@ -61,6 +65,7 @@ MEASURES = (
     "MIN({v}.s) AS m6",
     "FINAL MAX({v}.x) AS m7",
     "CLASSIFIER() AS m8",
+    "CLASSIFIER({v}) AS m14",
     "MATCH_NUMBER() AS m9",
     "PREV({v}.p) AS m10",
     "{v}.p + PREV(FIRST(p), 2) AS m11",
@@ -78,19 +83,22 @@ def _repeated(parts: st.SearchStrategy[RowPattern]) -> st.SearchStrategy[RowPatt
 
 def _longer(parts: st.SearchStrategy[RowPattern]) -> st.SearchStrategy[RowPattern]:
     several = st.lists(parts, min_size=2, max_size=3).map(tuple)
-    return several.map(Sequence) | several.map(Alternation) | _repeated(parts) | several.map(permuted)
+    joined = several.map(Sequence) | several.map(Alternation) | several.map(permuted)
+    return joined | _repeated(parts) | parts.map(Excluded)
 
 
-PATTERNS = st.recursive(st.sampled_from(NAMES).map(Variable), _longer, max_leaves=5)
+LEAVES = st.sampled_from(NAMES).map(Variable)
+PATTERNS = st.recursive(LEAVES | LEAVES | LEAVES | st.just(PartitionStart()), _longer, max_leaves=5)
 
 
 @st.composite
 def queries(draw: st.DrawFn, conditions: tuple[str, ...]) -> str:
     pattern = draw(PATTERNS.filter(lambda part: not can_be_empty(part)))
     names = variables_of(pattern)
-    some = st.sampled_from(names)
+    members = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+    some = st.sampled_from([*names, SUBSET] if members else names)
     measures = draw(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=3, unique=True))
-    defined = draw(st.lists(some, max_size=len(names), unique=True))
+    defined = draw(st.lists(st.sampled_from(names), max_size=len(names), unique=True))
     definitions = [f"{name} AS {draw(st.sampled_from(conditions))}".format(own=name, v=draw(some)) for name in defined]
     return " ".join(
         [
@@ -100,6 +108,7 @@ def queries(draw: st.DrawFn, conditions: tuple[str, ...]) -> str:
             f"AFTER MATCH SKIP {draw(st.sampled_from(SKIPS)).format(v=draw(some))}",
             f"PATTERN ({pattern})",
             draw(st.sampled_from(["", "WITHIN 3", "WITHIN 0", "WITHIN 8"])),
+            f"SUBSET {SUBSET} = ({', '.join(members)})" if members else "",
             f"DEFINE {', '.join(definitions)}" if definitions else "",
         ]
     )
