@@ -24,6 +24,7 @@ from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark
 
+PAGE = Path(__file__).parents[3] / "docs" / "event_patterns.md"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema({"type": pa.string(), "id": pa.int64(), "price": pa.float64(), "n": pa.int64(), "ts": TIMESTAMP})
 COLUMNS = "id BIGINT, price DOUBLE, n BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 3 SECONDS"
@@ -178,6 +179,13 @@ def collected(frame: DataFrame, checkpoint: Path, name: str) -> list[dict[str, A
     return frame.sparkSession.sql(f"SELECT * FROM {name}").toArrow().to_pylist()
 
 
+def documented_matches(orders: DataFrame) -> dict[str, Any]:
+    """What the page on event patterns makes of a DataFrame."""
+    names: dict[str, Any] = {"orders": orders}
+    exec(PAGE.read_text().split("```python\nimport penstock as ps\n")[1].split("```")[0], {"ps": ps, **names}, names)
+    return names
+
+
 def test_patterns_match_on_one_data_frame_as_text_and_on_several_as_objects(session: SparkSession, tmp_path: Path) -> None:
     # A last event far later lets event time pass all others.
     late = START + timedelta(hours=1)
@@ -202,6 +210,9 @@ def test_patterns_match_on_one_data_frame_as_text_and_on_several_as_objects(sess
     )
     assert as_text.columns == ["id", "q_price", "o_price", "apart", "match_start", "match_end"]
     assert as_object.columns == ["id", "q_n", "low"]
+    documented = documented_matches(stream_of(session, tmp_path / "events", f"kind STRING, order_id BIGINT, {plain}"))
+    assert documented["unpaid"].columns == ["order_id", "confirmed", "packed"]
+    assert documented["dearer"].columns == ["order_id", "quoted", "invoiced"]
     assert local.rows("taken")
     assert local.rows("dropped")
     assert bag(collected(as_text, tmp_path / "text", "as_text")) == bag(local.rows("taken"))
