@@ -124,13 +124,14 @@ def explain(
     file: File,
     as_json: Json = False,
     shards: Shards = 2,
-    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show the present order of its filters too.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show its filters and joins as they stand.")] = None,
 ) -> None:
     """Show how an application would run: operators, stages, keys, what bounds the state."""
-    from penstock.apps.reading import read_catalog, read_standings
+    from penstock.apps.reading import read_catalog, read_joins, read_standings
     from penstock.lowering.explain import explain as explained
 
-    _print(explained(read_catalog(file), shards, read_standings(checkpoint) if checkpoint else ()), as_json)
+    filters, joins = (read_standings(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
+    _print(explained(read_catalog(file), shards, filters, joins), as_json)
 
 
 @app.command()

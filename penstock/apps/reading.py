@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from penstock.apps.table import EXAMPLES
-from penstock.errors import NoSuchFile
+from penstock.errors import NoSuchFile, UserError
 from penstock.language.application import parse_application
+from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 
@@ -53,7 +55,18 @@ def read_catalog(name: str) -> Catalog:
 
 def read_standings(checkpoint: Path) -> tuple[FilterStanding, ...]:
     """How adaptive filters stood when the run of a checkpoint was last heard of; needs no Spark."""
-    record = checkpoint / "penstock" / "orders"
-    if not record.is_file():
-        raise NoSuchFile(str(checkpoint), "remembers no order of filters", [])
-    return tuple(FilterStanding.from_json(coded) for coded in json.loads(record.read_text())["standings"])
+    known = _recalled(checkpoint, "orders")
+    return () if known is None else tuple(map(FilterStanding.from_json, known["standings"]))
+
+
+def read_joins(checkpoint: Path) -> tuple[JoinMemory, ...]:
+    """Estimated and measured state of joins when the run of a checkpoint was last heard of; needs no Spark."""
+    return tuple(map(JoinMemory.from_json, _recalled(checkpoint, "joins") or ()))
+
+
+def _recalled(checkpoint: Path, name: str) -> Any:
+    folder = checkpoint / "penstock"
+    if not folder.is_dir():
+        raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of a run with --checkpoint")
+    record = folder / name
+    return json.loads(record.read_text()) if record.is_file() else None

@@ -41,6 +41,7 @@ from penstock.lowering.patterns import shown_patterns
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
+from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.generation import Choice, choices
@@ -147,8 +148,9 @@ class Explanation:
     job: Job
     queries: tuple[Explained, ...]
     choices: tuple[Choice, ...] = ()
-    #: How adaptive filters stood when a run was last heard of.
+    #: How adaptive filters stood, and what joins needed, when a run was last heard of.
     filters: tuple[FilterStanding, ...] = ()
+    joins: tuple[JoinMemory, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -173,7 +175,8 @@ class Explanation:
         """Estimated memory of every join, each once however many queries share it."""
         found = {part.name: part for query in self.queries for part, _ in _flat(query.plan) if part.memory}
         lines = [line for name, part in found.items() for line in (f"  {name}", *(f"  . {text}" for text in part.memory))]
-        return ["", "memory of joins: rate × mean stay of a row", *lines] if lines else []
+        told = ["", "memory of joins: rate × mean stay of a row", *lines] if lines else []
+        return [*told, "", "memory of joins, as the run has measured it", *_needed(self.joins)] if self.joins else told
 
     def _sources(self) -> Iterator[tuple[SourceEntry, int]]:
         return ((source, stage.level) for stage in self.job.stages for source in stage.sources)
@@ -196,6 +199,7 @@ class Explanation:
                 for choice in self.choices
             ],
             "filters": [standing.to_json() for standing in self.filters],
+            "joins": [join.to_json() for join in self.joins],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
             "exchanges": [
                 {"entry": exchange.entry, "from_stage": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
@@ -209,22 +213,29 @@ def _stood(filters: Sequence[FilterStanding]) -> list[str]:
     return [line for standing in filters for line in (f"  {standing}", *(f"  . {then}" for then in standing.history))]
 
 
-def explain(catalog: Catalog, shards: int = 2, filters: Sequence[FilterStanding] = ()) -> Explanation:
+def _needed(joins: Sequence[JoinMemory]) -> list[str]:
+    """Estimated and measured state of joins, and what the estimates rest on."""
+    return [line for join in joins for line in (f"  {join}", *(f"  . {part}" for part in join.estimates))]
+
+
+def explain(
+    catalog: Catalog, shards: int = 2, filters: Sequence[FilterStanding] = (), joins: Sequence[JoinMemory] = ()
+) -> Explanation:
     """Rewrite an application, cut it into stages, judge its state, and show all that.
 
     Memory of joins is estimated from declared rates and windows; `MemoryMonitor` sets it beside what a run measures.
 
     Parameters
     ----------
-    filters
-        How adaptive filters of a run stand, to be shown too: `Run.filters`.
+    filters, joins
+        How adaptive filters of a run stand and what its joins need, to be shown too: `Run.filters`, `MemoryMonitor.joins`.
     """
     final = rewritten(catalog)
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
-    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters))
+    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins))
 
 
 def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
@@ -296,6 +307,7 @@ def _memory_json(estimate: InputEstimate) -> dict[str, Any]:
         "bytes": None if rows is None else rows * estimate.bytes_per_row,
         "basis": str(estimate.basis),
         "possibly_unsafe": estimate.is_possibly_unsafe,
+        "at_most": estimate.is_bound,
     }
 
 

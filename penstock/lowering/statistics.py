@@ -7,10 +7,9 @@ state, is known only if the joins are watched (`with_statistics`): that costs so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
 from typing import Any, TypeAlias
 
 from penstock.kernel.graph import GraphNode
@@ -101,12 +100,13 @@ class JoinMemory:
             "peak_rows": self.peak_rows,
             "error": None if found is None else round(found.error, 4),
             "recall": None if self.recall is None else round(self.recall, 6),
-            "inputs": [
-                {"input": part.name, "estimated_rows": part.rows if part.rows is not None and isfinite(part.rows) else None,
-                 "basis": str(part.basis)}
-                for part in self.estimates
-            ],
-        }  # fmt: skip
+            "inputs": [part.to_json() for part in self.estimates],
+        }
+
+    @classmethod
+    def from_json(cls, coded: Mapping[str, Any]) -> JoinMemory:
+        estimates = tuple(map(InputEstimate.from_json, coded["inputs"]))
+        return cls(coded["operator"], estimates, coded["measured_rows"], coded["peak_rows"], coded["recall"])
 
     def __str__(self) -> str:
         found = self.comparison
@@ -122,6 +122,8 @@ class MemoryMonitor:
     ----------
     job, catalog
         The job and the application it was built from. If the job was made by `with_statistics`, lives of values are known.
+    learnt
+        What an earlier run of the same plan knew at its end: how long values stay open, if its joins were watched.
 
     Examples
     --------
@@ -139,8 +141,9 @@ class MemoryMonitor:
     WindowJoin1: about 22 rows estimated, 20 measured (10% off); 20 at most
     """
 
-    def __init__(self, job: Job, catalog: Catalog) -> None:
-        self._declared = _declared(job, catalog)
+    def __init__(self, job: Job, catalog: Catalog, learnt: Iterable[JoinMemory] = ()) -> None:
+        known = {join.operator: join.estimates for join in learnt}
+        self._declared = {name: _with_stays(found, known.get(name, ())) for name, found in _declared(job, catalog).items()}
         joins = joins_of(job, catalog)
         self._feeds = {node.id: _feeds(stage, node) for stage in job.stages for node in stage.graph.nodes if node.id in joins}
         self.statistics = {name: JoinStatistics(watched_inputs(node)) for name, node in joins.items()}
@@ -204,6 +207,18 @@ def _declared(job: Job, catalog: Catalog) -> dict[str, tuple[InputEstimate, ...]
                 declared = declared_estimates(node, inputs, item.holdings)
                 found[job.placements[repr(node)][1]] = with_copies(node, declared, job.shards)
     return found
+
+
+def _with_stays(declared: tuple[InputEstimate, ...], learnt: tuple[InputEstimate, ...]) -> tuple[InputEstimate, ...]:
+    """Declared estimates with the stays that were measured in an earlier run; counted windows need none."""
+    if len(learnt) != len(declared):
+        return declared
+    return tuple(
+        replace(mine, stay=found.stay, basis=Basis.MEASURED, is_possibly_unsafe=found.is_possibly_unsafe, is_bound=False)
+        if found.basis is Basis.MEASURED and mine.count is None
+        else mine
+        for mine, found in zip(declared, learnt, strict=True)
+    )
 
 
 def _at_rate(estimate: InputEstimate, rate: float | None) -> InputEstimate:

@@ -12,7 +12,8 @@ from penstock.lowering.statistics import Counters, MemoryMonitor
 from penstock.lowering.tuning import tunable_joins
 from penstock.model.elements import Control
 from penstock.operators.joins.pjoin.operator import MEMORY
-from penstock.plan.analysis.estimation import InputEstimate, Retuning, allocate
+from penstock.plan.analysis.estimation import InputEstimate
+from penstock.plan.analysis.retuning import Retuning, allocate
 from penstock.plan.catalog import Catalog
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.apps.reading import read_joins
 from penstock.language.application import parse_application
+from penstock.lowering.explain import explain
 from penstock.lowering.stages import build_job
-from penstock.lowering.statistics import MemoryMonitor, with_statistics
+from penstock.lowering.statistics import JoinMemory, MemoryMonitor, with_statistics
 from penstock.metadata.statistics import JoinWatch, WatchedInput
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat
@@ -38,14 +42,20 @@ CREATE CQ q AS SELECT l.id, r.id AS other FROM l [RANGE 2 SECONDS], r [RANGE 1 S
 
 
 def played(
-    text: str, feeds: Mapping[str, Mapping[str, str]], batches: int, ticks: int, shards: int, is_watched: bool = True
+    text: str,
+    feeds: Mapping[str, Mapping[str, str]],
+    batches: int,
+    ticks: int,
+    shards: int,
+    is_watched: bool = True,
+    learnt: Iterable[JoinMemory] = (),
 ) -> tuple[MemoryMonitor, float]:
     """The monitor after a run, and the mean state of the second half."""
     catalog = parse_application(text)
     job = build_job(catalog, shards)
     if is_watched:
         job = with_statistics(job, catalog)
-    runner, monitor, states = LocalRunner(job), MemoryMonitor(job, catalog), list[int]()
+    runner, monitor, states = LocalRunner(job), MemoryMonitor(job, catalog, learnt), list[int]()
     plays = {name: Playback.from_text(options) for name, options in feeds.items()}
     for batch in range(batches):
         spans = {name: play.ranges(batch * ticks, (batch + 1) * ticks) for name, play in plays.items()}
@@ -278,3 +288,32 @@ def test_all_inputs_record_the_same_values() -> None:
     watch.hear(0, Punctuation(("a",), (between(0, 999),)))
     watch.hear(1, Punctuation(("b",), (between(0, 999),)))
     assert len(watch.lives(0).rows) == len(watch.lives(1).rows) > 0
+
+
+@pytest.mark.parametrize("window", ["", "[RANGE 800 MILLISECONDS]"])
+def test_what_a_watched_run_has_learnt_serves_later_runs_and_explain(window: str, tmp_path: Path) -> None:
+    """Windows and punctuations together bound the state: neither alone would give the estimate."""
+    text = AUCTION.format(window=window)
+    feeds = {"auction": {"workload": "auction.auction"}, "bid": {"workload": "auction.bid", "marks": "constant"}}
+    watched, _ = played(text, feeds, 25, 400, 2)
+    told = json.loads(json.dumps([join.to_json() for join in watched.joins()]))
+    learnt = [JoinMemory.from_json(coded) for coded in told]
+    assert [join.to_json()["inputs"] for join in learnt] == [coded["inputs"] for coded in told]
+    (tmp_path / "penstock").mkdir()
+    (tmp_path / "penstock" / "joins").write_text(json.dumps(told))
+    assert list(read_joins(tmp_path)) == learnt
+    plain, measured = played(text, feeds, 25, 400, 2, is_watched=False, learnt=learnt)
+    assert error_of(plain, measured) < 0.15
+    (join,) = plain.joins()
+    assert {part.basis for part in join.estimates} == {Basis.MEASURED}
+    shown = str(explain(parse_application(text), joins=plain.joins()))
+    assert "memory of joins, as the run has measured it\n  WindowJoin1: about" in shown
+    assert "(measured)" in shown
+
+
+def test_a_window_before_values_are_closed_is_a_bound_and_is_called_one() -> None:
+    text = AUCTION.replace("USING feed", "USING feed OPTIONS (rate '100')")
+    shown = str(explain(parse_application(text.format(window="[RANGE 1 MINUTE]"))))
+    assert "memory of a: at most about 6,000 rows, 144.0 kB (window; less as values are closed earlier)" in shown
+    (estimate, *_) = explain(parse_application(PAIRS)).to_json()["queries"][0]["plan"]["inputs"][0]["memory"]
+    assert not estimate["at_most"]

@@ -16,13 +16,12 @@ from penstock.plan.analysis.estimation import (
     Basis,
     InputEstimate,
     JoinStatistics,
-    Retuning,
-    allocate,
     compare,
     declared_estimates,
 )
 from penstock.plan.analysis.lifetimes import mean_residence
 from penstock.plan.analysis.propagate import propagate
+from penstock.plan.analysis.retuning import Retuning, allocate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.relational import WindowJoin
 

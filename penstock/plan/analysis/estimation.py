@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite
+from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import OutOfMemory
 from penstock.metadata.statistics import Ewma, WatchedInput
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Rows, Sliding
@@ -71,6 +71,9 @@ class InputEstimate:
         Rows of a window that counts them; None: it does not.
     copies
         How many shards keep each row.
+    is_bound
+        The other inputs may close a value before its rows leave by their window; how soon is not known, so there may be
+        fewer rows.
     """
 
     name: str
@@ -81,6 +84,7 @@ class InputEstimate:
     is_possibly_unsafe: bool = False
     count: int | None = None
     copies: int = 1
+    is_bound: bool = False
 
     @property
     def rows(self) -> float | None:
@@ -104,7 +108,29 @@ class InputEstimate:
             return f"memory of {self.name}: unbounded"
         size = bytes_text(self.rows * self.bytes_per_row)
         copies = f", each row in {self.copies} shards" if self.copies > 1 else ""
-        return f"memory of {self.name}: about {self.rows:,.0f} rows, {size} ({self.basis}{copies}){unsafe}"
+        about, earlier = ("at most about", "; less as values are closed earlier") if self.is_bound else ("about", "")
+        return f"memory of {self.name}: {about} {self.rows:,.0f} rows, {size} ({self.basis}{copies}{earlier}){unsafe}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values that `from_json` turns back; a stay or number of rows without end is None."""
+        finite = {name: found if found is not None and isfinite(found) else None for name, found in self._numbers().items()}
+        return {
+            "input": self.name, "estimated_rows": finite["rows"], "basis": str(self.basis), "rate": finite["rate"],
+            "stay": finite["stay"], "bytes_per_row": self.bytes_per_row, "possibly_unsafe": self.is_possibly_unsafe,
+            "count": self.count, "copies": self.copies, "is_bound": self.is_bound,
+        }  # fmt: skip
+
+    def _numbers(self) -> dict[str, float | None]:
+        return {"rows": self.rows, "rate": self.rate, "stay": self.stay}
+
+    @classmethod
+    def from_json(cls, coded: Mapping[str, Any]) -> InputEstimate:
+        basis = Basis(coded["basis"])
+        stay = inf if basis is Basis.UNBOUNDED else coded["stay"]
+        return cls(
+            coded["input"], coded["rate"], stay, coded["bytes_per_row"], basis, coded["possibly_unsafe"], coded["count"],
+            coded["copies"], coded["is_bound"],
+        )  # fmt: skip
 
 
 def bytes_text(size: float) -> str:
@@ -158,9 +184,17 @@ def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: 
     second = 1e6 if has_clock_time(node) else 1.0
     return tuple(
         _counted(node.windows[port], label(part, keys), bytes_per_row(part.schema))
-        or _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second)
+        or replace(
+            _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second),
+            is_bound=holding.by is BoundedBy.WINDOW and _is_closed_by_others(node, port, inputs),
+        )
         for port, (part, keys, known, holding) in enumerate(zip(node.parts, node.keys, inputs, holdings, strict=True))
     )
+
+
+def _is_closed_by_others(node: WindowJoin, port: int, inputs: Sequence[Knowledge]) -> bool:
+    """Whether all other inputs close values of the key."""
+    return all(known.within(node.keys[other]) is not None for other, known in enumerate(inputs) if other != port)
 
 
 def _counted(window: object, name: str, width: float) -> InputEstimate | None:
@@ -320,83 +354,3 @@ def compare(operator: str, estimates: Sequence[InputEstimate], measured_rows: fl
         return None
     is_bound = any(estimate.basis is Basis.WINDOW for estimate in estimates)
     return Comparison(operator, sum(found for found in rows if found is not None), measured_rows, is_bound)
-
-
-class Retuning:
-    """The estimate in force for one join: kept while it fits, replaced when it was wrong for some time.
-
-    Parameters
-    ----------
-    tolerance
-        Deviation from the measured state that is put up with.
-    patience
-        Micro-batches in a row it must be exceeded in.
-    trust
-        Weight of the measured state when a new estimate is made; the rest is the analytic one.
-
-    Examples
-    --------
-    >>> tuning = Retuning([InputEstimate("a", 10, 10, 32, Basis.WINDOW)])
-    >>> fresh = [InputEstimate("a", 10, 4, 32, Basis.MEASURED)]
-    >>> [tuning.observe(60, fresh) for _ in range(3)], tuning.rows
-    ([False, False, True], 50.0)
-    """
-
-    def __init__(self, estimates: Sequence[InputEstimate], tolerance: float = 0.2, patience: int = 3, trust: float = 0.5) -> None:
-        self.estimates = tuple(estimates)
-        self.tolerance, self.patience, self.trust = tolerance, patience, trust
-        self._wrong = 0
-
-    @property
-    def rows(self) -> float | None:
-        """Rows of all inputs by the estimate in force."""
-        found = [estimate.rows for estimate in self.estimates]
-        return None if None in found else sum(rows for rows in found if rows is not None)
-
-    def observe(self, measured_rows: float, fresh: Sequence[InputEstimate]) -> bool:
-        """Compare with the state of one micro-batch; whether the estimate was replaced."""
-        rows = self.rows
-        is_off = rows is None or abs(rows - measured_rows) > self.tolerance * max(measured_rows, 1.0)
-        self._wrong = self._wrong + 1 if is_off else 0
-        if self._wrong < self.patience:
-            return False
-        self.estimates, self._wrong = self._blended(measured_rows, fresh), 0
-        return True
-
-    def _blended(self, measured_rows: float, fresh: Sequence[InputEstimate]) -> tuple[InputEstimate, ...]:
-        """Stays between the analytic ones and those the measured state implies, in the same proportion for all inputs."""
-        total = sum(estimate.rows or 0.0 for estimate in fresh)
-        if not 0 < total < inf:
-            return tuple(fresh)
-        factor = 1 - self.trust + self.trust * measured_rows / total
-        return tuple(replace(estimate, stay=None if estimate.stay is None else estimate.stay * factor) for estimate in fresh)
-
-
-def allocate(budget_bytes: float, wanted_bytes: Mapping[str, float], floor_bytes: float = 1e6) -> dict[str, float]:
-    """Share memory among operators in proportion to what they need; none gets less than the floor.
-
-    Raises
-    ------
-    OutOfMemory
-        When not even the floors fit.
-
-    Examples
-    --------
-    >>> allocate(100.0, {"join": 300.0, "group": 100.0, "tiny": 0.0}, floor_bytes=10.0)
-    {'join': 67.5, 'group': 22.5, 'tiny': 10.0}
-    """
-    if floor_bytes * len(wanted_bytes) > budget_bytes:
-        raise OutOfMemory(
-            f"{bytes_text(budget_bytes)} for {len(wanted_bytes)} operators leave none of them {bytes_text(floor_bytes)}; "
-            "give more memory, or run fewer queries"
-        )
-    floored: set[str] = set()
-    while True:
-        rest = budget_bytes - floor_bytes * len(floored)
-        total = sum(size for name, size in wanted_bytes.items() if name not in floored)
-        free = [name for name in wanted_bytes if name not in floored]
-        shares = {name: rest * (wanted_bytes[name] / total) if total else rest / max(len(free), 1) for name in free}
-        below = {name for name, share in shares.items() if share < floor_bytes}
-        if not below:
-            return {name: shares.get(name, floor_bytes) for name in wanted_bytes}
-        floored |= below

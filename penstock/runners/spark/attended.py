@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from penstock.lowering.statistics import JoinMemory
 from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.interrupts import Interrupt, interruptible
 from penstock.runners.spark.journal import Journal, Summary
 from penstock.runners.spark.live import Display, Row
@@ -17,6 +19,8 @@ from penstock.runners.spark.session import create_session
 from penstock.runners.spark.sinks import MemorySink
 
 _LOOK_SECONDS = 1.0
+#: What a run knows about the memory of its joins, beside the checkpoint's other records.
+JOINS = "joins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +89,35 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
         watch_joins=wishes.watch_joins, memory=wishes.memory,
     )  # fmt: skip
-    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters)
+    place = Checkpoint(wishes.checkpoint)
+    learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
+    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters, learnt)
     try:
-        began = _watch(run, journal, wishes, display, interrupt)
+        began = _watch(run, journal, wishes, display, interrupt, place)
         if wishes.ends and not interrupt.signal and run.is_active:
             run.end()
     finally:
         run.stop()
     display.show(journal.hear(run.reports()), time.monotonic() - began, partial(last_answers, run))
+    _remember(place, journal)
     return Outcome(journal.summary(), interrupt.signal, Path(run.quarantine))
 
 
-def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt) -> float:
+def _remember(place: Checkpoint, journal: Journal) -> None:
+    """For `penstock explain`, and for the estimates of the next run."""
+    if joins := journal.joins():
+        place.remember(JOINS, [join.to_json() for join in joins])
+
+
+def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint) -> float:
     """Look once a second; returns when the time wished for began: with the first batch, before it workers start and compile."""
     began = time.monotonic()
     while not interrupt.wait(_LOOK_SECONDS):
         before, news = journal.batches, journal.hear(run.reports())
         if news and not before:
             began = time.monotonic()
+        if news:
+            _remember(place, journal)
         passed = time.monotonic() - began
         display.show(news, passed, partial(last_answers, run))
         if not run.is_active:

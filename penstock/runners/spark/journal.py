@@ -108,6 +108,8 @@ class Journal:
         The application the job was built from; without it joins are not compared with their estimates.
     filters
         Tells how adaptive filters stand.
+    learnt
+        What an earlier run knew about the memory of joins.
     """
 
     def __init__(
@@ -116,11 +118,12 @@ class Journal:
         job: Job,
         catalog: Catalog | None = None,
         filters: Callable[[], tuple[FilterStanding, ...]] = tuple,
+        learnt: Iterable[JoinMemory] = (),
     ) -> None:
         self.application = application
         self.job = job
         self._filters = filters
-        self._memory = None if catalog is None else MemoryMonitor(job, catalog)
+        self._memory = None if catalog is None else MemoryMonitor(job, catalog, learnt)
         self.last: Moment | None = None
         self._seen = -1
         self._read: int | None = None
@@ -176,6 +179,10 @@ class Journal:
         self._peak_rows = max(self._peak_rows, moment.state_rows)
         self._peak_bytes = max(self._peak_bytes, moment.state_bytes)
 
+    def joins(self) -> tuple[JoinMemory, ...]:
+        """Estimated and measured state of joins, so far."""
+        return self._memory.joins() if self._memory is not None else ()
+
     def summary(self) -> Summary:
         seconds = (self._ended - self._first).total_seconds() if self._ended and self._first else 0.0
         readers = self.last.readers if self.last else ()
@@ -193,7 +200,7 @@ class Journal:
             all(reader.is_complete for reader in readers),
             self.last.queries if self.last else (),
             readers,
-            self._memory.joins() if self._memory is not None else (),
+            self.joins(),
             self._filters(),
             dict(self._refused),
         )

@@ -45,5 +45,5 @@ sources, as Catalyst reads them
 
 memory of joins: rate × mean stay of a row
   WindowJoin1
-  . memory of a: about 8,640,500 rows, 207.4 MB (window)
+  . memory of a: at most about 8,640,500 rows, 207.4 MB (window; less as values are closed earlier)
   . memory of b: known once values have been closed, possibly unsafe

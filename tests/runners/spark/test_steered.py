@@ -16,7 +16,7 @@ from rich.console import Console
 pytest.importorskip("pyspark")
 
 from penstock.apps.reading import read_standings
-from penstock.errors import NoSuchFile
+from penstock.errors import UserError
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.lowering.stages import Job, build_job
@@ -157,7 +157,7 @@ def test_applications_without_adaptive_filters_need_no_controller(tmp_path: Path
 
 def test_explain_shows_the_order_of_a_run_and_what_it_costs(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
-    with pytest.raises(NoSuchFile, match="remembers no order"):
+    with pytest.raises(UserError, match="the checkpoint of no run"):
         read_standings(tmp_path)
     shards, controller = Shards(checkpoint), FilterController(job(), checkpoint, lambda: None)
     for _ in range(3):
