@@ -23,9 +23,11 @@ from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.constraints import applied
 from penstock.language.event_clauses import EventText
+from penstock.language.event_options import read_options
 from penstock.language.resolve import Input, named
 from penstock.language.syntax import Amount, Format, Text, Word
 from penstock.language.windows import length
+from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.metadata.constraints.queries import registered, watched_types
 from penstock.metadata.constraints.supervision import ViolationPolicy
@@ -49,20 +51,6 @@ from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")
 _OWN = (MATCH_START, MATCH_END, MATCH_ID, BRANCH, MATCH_COUNT)
-_OPTIONS = (
-    "order", "reuse", "reasoning", "kleene", "kleene_last", "trace_ttl", "terminal", "max_runs_per_key", "position",
-    "dedup", "event_id", "dedup_branches",
-)  # fmt: skip
-#: Options that are one of a few words; the first is taken if none is written.
-_LEGAL: dict[str, list[str]] = {
-    "order": list(EventOrder),
-    "reuse": ["true", "false"],
-    "reasoning": ["fast", "off"],
-    "kleene": list(Lists),
-    "kleene_last": list(LastRun),
-    "dedup": ["false", "true"],
-    "dedup_branches": ["false", "true"],
-}
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,7 @@ def refuse_nested(schema: Schema, outputs: Iterable[Format]) -> None:
 class _Builder:
     def __init__(self, event: EventText, context: EventContext) -> None:
         self.event, self.context = event, context
-        self.options = self._options()
+        self.options = read_options(event.options, event.options_place)
         terminal = [part.strip() for part in self.options.get("terminal", "").split(",") if part.strip()]
         self.events = self._one_stream() if event.source is not None else self._streams(terminal)
         self.terminal = tuple(self._type(name) for name in terminal)
@@ -126,7 +114,7 @@ class _Builder:
         events = self.events.node or self._merged(query, output, watched)
         if rules is None:
             return PatternMatch(events, query, output)
-        return PatternMatch(events, query, output, rules.rules, rules.on_violation)
+        return PatternMatch(events, query, output, rules.rules, rules.on_violation, self._is_exact)
 
     # -- constraints ------------------------------------------------------------------------------------------------------
 
@@ -142,11 +130,15 @@ class _Builder:
             self.context.warn(note)
         return found
 
+    @property
+    def _is_exact(self) -> bool:
+        return self.options["reasoning"] == "exact"
+
     def _watched(self, query: EventQuery) -> frozenset[str]:
         """Types that constraints need to see; a query that can never match is refused here, with the proof."""
         if self.rules is None:
             return frozenset()
-        registration = registered(query, self.rules.rules)
+        registration = registered(query, self.rules.rules, ConditionOptions(exact=self._is_exact))
         for notice in registration.notices:
             self.context.warn(notice)
         return watched_types(query, registration)
@@ -346,20 +338,6 @@ class _Builder:
         return replace(column, name=known.get(column.name.lower(), column.name))
 
     # -- options ----------------------------------------------------------------------------------------------------------
-
-    def _options(self) -> dict[str, str]:
-        place = self.event.options_place
-        options = {name.lower(): value for name, value in self.event.options.items()}
-        for name in options:
-            if name not in _OPTIONS:
-                raise SyntaxMistake(f"EVENT has no option '{name}'; {suggestion(name, _OPTIONS)}", place)
-        for name, values in _LEGAL.items():
-            options[name] = options.get(name, values[0]).lower()
-            if options[name] not in values:
-                raise SyntaxMistake(f"option '{name}' is '{options[name]}'; {suggestion(options[name], values)}", place)
-        if not options.get("max_runs_per_key", "1").isdigit():
-            raise SyntaxMistake(f"option 'max_runs_per_key' is '{options['max_runs_per_key']}'; write a number", place)
-        return options
 
     def _identity(self) -> str:
         """The column that tells which event a row is, where rows that repeat an event are to be passed over."""

@@ -22,7 +22,7 @@ def pattern_recipe(node: nodes.PatternMatch) -> Callable[[], Operator]:
     """How to make the operator; what it refuses, such as a pattern that can never match, is refused now, not in a worker."""
     make = partial(PatternMatch, node.query, node.input.schema.arrow, node.output, node.time_type)
     if node.constraints is not None:
-        make = partial(make, constraints=node.constraints, on_violation=node.on_violation)
+        make = partial(make, constraints=node.constraints, on_violation=node.on_violation, options=node.reasoning)
     make()
     return make
 
@@ -38,7 +38,8 @@ def _concluded(node: nodes.PatternMatch) -> list[str]:
     assert isinstance(made, PatternMatch)
     if made.registration is None:
         return []
-    return [f"constraints, a violation is met by {node.on_violation}", *describe(made.registration)]
+    exact = ["the rest of the query is refuted anew after every event"] if node.is_exact else []
+    return [f"constraints, a violation is met by {node.on_violation}", *describe(made.registration), *exact]
 
 
 # -- automaton --------------------------------------------------------------------------------------------------------

@@ -154,6 +154,14 @@ def events_of(text: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns, schema)
 
 
+@pytest.mark.parametrize(("word", "is_exact"), [("fast", False), ("exact", True)])
+def test_how_hopelessness_is_proved_can_be_chosen(word: str, is_exact: bool) -> None:
+    rules = "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Send), REQUIRE(Call, Note), PRIOR(Note, Pack);"
+    node = planned(STREAM + rules + f"{QUERY} OPTIONS (reasoning '{word}')")
+    assert node.is_exact == is_exact
+    assert (node.relevant_types is not None and "Call" in node.relevant_types) == is_exact
+
+
 RULES = "CREATE CONSTRAINT one ON event (order_id) AS EXCLUSIVE(Lose, Pack) ON VIOLATION {};"
 
 

@@ -198,8 +198,12 @@ def follow_group(  # pragma: no cover - compiled
     status: int,
     had_match: bool,
     exhaustion: bool,
+    is_refuted: bool,
 ) -> tuple[int, bool]:
-    """Apply simultaneous events to one trace: match, then ask the tables; returns the status and whether it ever matched."""
+    """Apply simultaneous events to one trace: match, then ask the tables; returns the status and whether it ever matched.
+
+    `is_refuted`: somebody has proved that no match comes of the trace, unless it has matched.
+    """
     ends = False
     for event in range(len(kinds)):
         put(seen, kinds[event])
@@ -214,6 +218,8 @@ def follow_group(  # pragma: no cover - compiled
             changed |= ask(tables, kinds[event], seen, matched, dead, failed, alive)
         if changed:
             settle(tables, failed, alive)
+        if is_refuted and not had_match:
+            put(failed, 0)
         over = has(failed, 0)
         if not over and had_match and exhaustion:
             gone = np.zeros(len(matched), np.uint64)
@@ -226,7 +232,7 @@ def follow_group(  # pragma: no cover - compiled
 
 @entrance
 def follow_all(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
     before, after, broken, earlier, failing, held = outcome
@@ -257,6 +263,28 @@ def follow_all(  # pragma: no cover - compiled
             bank.status[slot],
             bank.had_match[slot],
             exhaustion,
+            len(refuted) > 0 and refuted[start],
         )
         after[start:stop] = bank.status[slot]
+        start = stop
+
+
+@entrance
+def unfold(  # pragma: no cover - compiled
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, seen: Any, matched: Any
+) -> None:
+    """Put for each event the types seen and leaves matched after its group, as if no trace were ever given up."""
+    types, leaves = np.zeros(seen.shape[1], np.uint64), np.zeros(matched.shape[1], np.uint64)
+    start = 0
+    while start < len(slots):
+        stop = start + 1
+        while stop < len(slots) and slots[stop] == slots[start] and times[stop] == times[start]:
+            stop += 1
+        if start == 0 or slots[start] != slots[start - 1]:
+            types[:], leaves[:] = bank.seen[slots[start]], bank.matched[slots[start]]
+        for event in range(start, stop):
+            put(types, kinds[event])
+        match_group(tables, passed[start:stop], leaves)
+        for event in range(start, stop):
+            seen[event, :], matched[event, :] = types, leaves
         start = stop

@@ -188,15 +188,15 @@ def narrow_concluded(  # pragma: no cover - compiled
 
 @entrance
 def follow_all_narrow(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
-    _follow(tables, slots, times, kinds, passed, bank, exhaustion, outcome)
+    _follow(tables, slots, times, kinds, passed, bank, exhaustion, refuted, outcome)
 
 
 @compiled
 def _follow(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, outcome: Any
+    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
 ) -> None:
     before, after, broken, known, failing, held = outcome
     start = 0
@@ -224,6 +224,8 @@ def _follow(  # pragma: no cover - compiled
             failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
             for event in range(start, stop if types & tables.watched else start):
                 failed, alive = narrow_asked(tables, kinds[event], seen, matched, dead, failed, alive)
+            if len(refuted) and refuted[start] and not bank.had_match[slot]:
+                failed |= _ONE
             narrow_concluded(tables, exhaustion, bank, slot, dead, moved, failed, alive)
         if types & tables.terminal:
             bank.status[slot] = ENDED

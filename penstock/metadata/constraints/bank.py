@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from penstock.metadata.constraints import _loops, _narrow_loops
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words, condition_tables, to_words
+from penstock.metadata.constraints.exact import ExactReasoner
+from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words, condition_tables, from_words, to_words
 from penstock.metadata.constraints.tracking import TraceStatus, Tracker
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -21,6 +22,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 #: Statuses by the number they have in a bank.
 STATUSES = (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED, TraceStatus.ENDED)
+
+_NONE = np.zeros(0, np.bool_)
 
 
 class TraceColumns(NamedTuple):
@@ -60,6 +63,13 @@ class Outcome(NamedTuple):
 class TraceBank:
     """The reasoning state of the traces of one query.
 
+    Parameters
+    ----------
+    conditions, exhaustion
+        As for `Tracker`.
+    reasoner
+        Asked about each state that traces without a match reach, if given: finds what the tables do not, at a price.
+
     Examples
     --------
     >>> from penstock.metadata.constraints.clauses import exclusive
@@ -74,8 +84,8 @@ class TraceBank:
     ['live', 'failed', 'live', 'live']
     """
 
-    def __init__(self, conditions: FailingConditions, exhaustion: bool = True) -> None:
-        self.conditions, self.exhaustion = conditions, exhaustion
+    def __init__(self, conditions: FailingConditions, exhaustion: bool = True, reasoner: ExactReasoner | None = None) -> None:
+        self.conditions, self.exhaustion, self.reasoner = conditions, exhaustion, reasoner
         self.tables: ConditionTables = condition_tables(conditions)
         codes = [conditions.theory.code[name] for name in conditions.graph.types]
         self.narrow = _narrow_loops.narrow_tables(self.tables, conditions.triggers, np.array(codes, np.int64))
@@ -153,14 +163,34 @@ class TraceBank:
         words = [np.empty((len(slots), column.shape[1]), np.uint64) for column in wide]
         outcome = Outcome(flags[0], flags[1], flags[2], words[0], words[1], words[2])
         slots, times, kinds = (np.ascontiguousarray(each, np.int64) for each in (slots, times, kinds))
+        refuted = _NONE if self.reasoner is None else self._refuted(self.reasoner, slots, times, kinds, passed)
+        columns, exhaustion = self.columns, self.exhaustion
         if self.narrow is not None:
             allowed = np.full(len(slots), ~np.uint64(0)) if passed is None else np.ascontiguousarray(passed[:, 0])
-            _narrow_loops.follow_all_narrow(self.narrow, slots, times, kinds, allowed, self.columns, self.exhaustion, outcome)
+            _narrow_loops.follow_all_narrow(self.narrow, slots, times, kinds, allowed, columns, exhaustion, refuted, outcome)
         else:
-            every = self.tables.of_type[kinds]
-            leaves = np.ascontiguousarray(every if passed is None else passed & every)
-            _loops.follow_all(self.tables, slots, times, kinds, leaves, self.columns, self.exhaustion, outcome)
+            leaves = self._leaves(kinds, passed)
+            _loops.follow_all(self.tables, slots, times, kinds, leaves, columns, exhaustion, refuted, outcome)
         return outcome
+
+    def _leaves(self, kinds: Int64s, passed: Words | None) -> Words:
+        every = self.tables.of_type[kinds]
+        return np.ascontiguousarray(every if passed is None else passed & every)
+
+    def _refuted(self, reasoner: ExactReasoner, slots: Int64s, times: Int64s, kinds: Int64s, passed: Words | None) -> Bools:
+        """For each event whether the reasoner gives its trace up after it; each state that occurs is judged once."""
+        found, columns = np.zeros(len(slots), np.bool_), self.columns
+        asked = np.flatnonzero((columns.status[slots] == 0) & ~columns.had_match[slots])
+        if not len(asked):
+            return found
+        leaves = self._leaves(kinds[asked], None if passed is None else passed[asked])
+        seen, matched = (np.empty((len(asked), words.shape[1]), np.uint64) for words in (columns.seen, columns.matched))
+        _loops.unfold(self.tables, slots[asked], times[asked], kinds[asked], leaves, columns, seen, matched)
+        states, which = np.unique(np.concatenate([seen, matched], axis=1), axis=0, return_inverse=True)
+        width = seen.shape[1]
+        hopeless = [reasoner.is_hopeless(from_words(state[:width]), from_words(state[width:])) for state in states]
+        found[asked] = np.array(hopeless)[which.reshape(-1)]
+        return found
 
     def codes(self, names: Iterable[str]) -> Int64s:
         """Type numbers of names; -1 for a type the constraints do not know, whose events are not to be given."""

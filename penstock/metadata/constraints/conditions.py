@@ -54,6 +54,9 @@ class ConditionOptions:
         Whether what was not seen counts. Not to be used where traces are forgotten before they end.
     exhaustion
         Whether a trace that matched is given up when no match can end in a future event.
+    exact
+        Whether the rest of the query is refuted anew after every event, by `ExactReasoner`: it finds what the tables do not,
+        looks at events of all types that constraints speak of, and costs more. For queries whose partial matches are dear.
     suffixes
         Whether single events are dropped when what must follow them cannot come any more.
     largest_explanation, most_explanations
@@ -64,6 +67,7 @@ class ConditionOptions:
     reflexive: bool = True
     absences: bool = True
     exhaustion: bool = True
+    exact: bool = False
     suffixes: bool = True
     largest_explanation: int = 3
     most_explanations: int = 256
@@ -126,6 +130,7 @@ class FailingConditions:
     terms: tuple[int, ...]
     failed_at_start: int
     entries: tuple[Condition, ...]
+    is_exact: bool = False
 
     @property
     def triggers(self) -> int:
@@ -140,6 +145,8 @@ class FailingConditions:
     def relevant(self) -> int:
         """Types a run must see: those of the query, triggers, what must have come before them, and ends of traces."""
         result = self.triggers | self.theory.terminals | self.theory.mask(self.graph.types)
+        if self.is_exact:
+            result |= self.theory.constrained
         for row in self.minus:
             for types in row:
                 result |= types
@@ -292,6 +299,7 @@ class _Compiler:
             terms,
             dead,
             tuple(self.entries.values()),
+            self.options.exact,
         )
         failed, _ = tables.settled(dead, (1 << len(terms)) - 1)
         return replace(tables, failed_at_start=failed)

@@ -19,6 +19,9 @@ from penstock.metadata.constraints.statics import refute
 from penstock.metadata.constraints.theory import Proof, Theory, bits
 from penstock.model.event_patterns import EventOrder
 
+#: Verdicts remembered; a process has fewer states, and what has none is not remembered for ever.
+MOST_KNOWN = 65_536
+
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
@@ -63,8 +66,15 @@ class ExactReasoner:
     A comes before B in the pattern; no B comes after a W by prior(B, W); no W comes after a A by prior(W, A)
     """
 
-    def __init__(self, theory: Theory, graph: QueryGraph, order: EventOrder = EventOrder.TIMESTAMP, reuse: bool = True) -> None:
-        self.theory, self.graph, self.order, self.reuse = theory, graph, order, reuse
+    def __init__(
+        self,
+        theory: Theory,
+        graph: QueryGraph,
+        order: EventOrder = EventOrder.TIMESTAMP,
+        reuse: bool = True,
+        absences: bool = True,
+    ) -> None:
+        self.theory, self.graph, self.order, self.reuse, self.absences = theory, graph, order, reuse, absences
         self.term_leaves = tuple(graph.leaves_of(term) for term in graph.terms())
         self._known: dict[ExactState, Proof | None] = {}
 
@@ -85,13 +95,23 @@ class ExactReasoner:
     def refutation(self, state: ExactState) -> Proof | None:
         """Why no consistent trace that begins so matches the query, now or later; None if one does."""
         if state not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             self._known[state] = self._refuted(state)  # traces of one process repeat few states
         return self._known[state]
+
+    def is_hopeless(self, seen: int, matched: int) -> bool:
+        """Whether no trace with these types and leaves matches; a leaf that is matched is so for all terms that have it.
+
+        Behind a disjunction that says less than `advance` knows: there a leaf counts for the term alone whose branch came first.
+        """
+        return self.refutation(ExactState(seen, (matched,) * len(self.term_leaves))) is not None
 
     def _refuted(self, state: ExactState) -> Proof | None:
         last: Proof | None = None
         for matched, leaves in zip(state.matched, self.term_leaves, strict=True):
-            last = refute(self.theory, self.graph, leaves & ~matched, state.seen, self.order, self.reuse)
+            rest = leaves & ~matched
+            last = refute(self.theory, self.graph, rest, state.seen, self.order, self.reuse, self.absences)
             if last is None:
                 return None
         return last

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.exact import ExactReasoner
 from penstock.metadata.constraints.registration import Registration, register
 
 OnStaticUnsat: TypeAlias = Literal["error", "empty"]
@@ -35,6 +36,13 @@ def registered(
     known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
     chosen = replace(chosen, absences=chosen.absences and not is_forgetful(query))
     return register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+
+
+def reasoner_for(query: EventQuery, conditions: FailingConditions) -> ExactReasoner | None:
+    """Who refutes the rest of the query after every event; None where the tables of the conditions are to suffice."""
+    if not conditions.is_exact:
+        return None
+    return ExactReasoner(conditions.theory, conditions.graph, query.order, query.reuse, not is_forgetful(query))
 
 
 def is_forgetful(query: EventQuery) -> bool:

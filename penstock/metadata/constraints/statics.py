@@ -35,7 +35,13 @@ class _Edge:
 
 
 def refute(
-    theory: Theory, graph: QueryGraph, leaves: int, seen: int = 0, order: EventOrder = EventOrder.TIMESTAMP, reuse: bool = True
+    theory: Theory,
+    graph: QueryGraph,
+    leaves: int,
+    seen: int = 0,
+    order: EventOrder = EventOrder.TIMESTAMP,
+    reuse: bool = True,
+    absences: bool = True,
 ) -> Proof | None:
     """Why no consistent trace that begins with the seen types matches the given leaves after them; None if one may.
 
@@ -49,6 +55,8 @@ def refute(
         Whether events of one time are simultaneous.
     reuse
         Whether two leaves may be matched by one event.
+    absences
+        Whether types that were not seen did not come. Otherwise what is required beyond the leaves may have come before.
 
     Examples
     --------
@@ -64,7 +72,7 @@ def refute(
     required = theory.closure(seen | needed)
     if required & theory.falsity:
         return theory.proof(seen | needed, theory.falsity)
-    missing = needed | (required & ~seen)
+    missing = needed | (required & ~seen if absences else 0)
     gone = missing & theory.killed_by(seen)
     if gone:
         return _proof_of_gone(theory, seen, needed, gone & -gone)

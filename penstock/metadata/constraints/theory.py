@@ -113,6 +113,16 @@ class Theory:
         return dead
 
     @property
+    def constrained(self) -> int:
+        """Types of which some constraint speaks."""
+        result = 0
+        for first, second in self.order_sources:
+            result |= 1 << first | 1 << second
+        for clause in self.clauses:
+            result |= clause.body | clause.head
+        return result & (self.falsity - 1)
+
+    @property
     def terminals(self) -> int:
         """Types after which no declared type comes, themselves included."""
         every = self.falsity - 1

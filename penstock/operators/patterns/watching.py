@@ -15,7 +15,7 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, registered, watched_types
+from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, reasoner_for, registered, watched_types
 from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
 from penstock.metadata.constraints.tracking import TraceStatus
@@ -117,7 +117,7 @@ class TraceWatch:
         self.conditions = self.registration.conditions.condensed()
         self._is_forgetful = is_forgetful(query)
         self._silence = query.within if self._is_forgetful else query.trace_ttl
-        self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion)
+        self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion, reasoner_for(query, self.conditions))
         self.table = TraceTable(self._bank, key_fields, self._silence is not None)
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
         self._suffixes = SuffixCut(query, self.conditions) if (options or ConditionOptions()).suffixes else None
@@ -129,6 +129,8 @@ class TraceWatch:
         """What the loop that does everything at once needs, where it can be used."""
         narrow, leaves = self._bank.narrow, self._masks.narrow
         if self.is_shadow or self._masks.may_settle or self._silence is not None or not self.table.is_indexed:
+            return None
+        if self._bank.reasoner is not None:
             return None
         return None if narrow is None or leaves is None else Rules(narrow, *leaves, self._bank.exhaustion)
 

@@ -14,6 +14,7 @@ from penstock.expressions.match_output import MatchOutput
 from penstock.expressions.match_schema import columns_read, output_schema, reference_schema, spelled
 from penstock.expressions.nodes import Column
 from penstock.expressions.typing import type_of
+from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import registered, watched_types
 from penstock.metadata.constraints.registration import terminal_types
@@ -49,6 +50,8 @@ class PatternMatch(OverOne):
         What the process behind the events obeys; None: nothing is declared. They end hopeless traces early.
     on_violation
         What happens to events that break a constraint.
+    is_exact
+        Whether the rest of the query is refuted anew after every event, instead of by tables.
 
     Notes
     -----
@@ -80,6 +83,7 @@ class PatternMatch(OverOne):
     output: MatchOutput = field(default_factory=MatchOutput)
     constraints: ConstraintSet | None = None
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
+    is_exact: bool = False
     #: The input has been reduced to events that matter; it means nothing for the answer.
     is_filtered: bool = field(default=False, compare=False, repr=False)
 
@@ -127,6 +131,11 @@ class PatternMatch(OverOne):
         return columns_read(self.query, self.output, self.input.schema)
 
     @property
+    def reasoning(self) -> ConditionOptions:
+        """How constraints are compiled."""
+        return ConditionOptions(exact=self.is_exact)
+
+    @property
     def shown_key(self) -> tuple[str, ...]:
         """Key columns that the output shows under their own name."""
         hidden = {name for name, expr in self.output.measures if expr != Column(name)}
@@ -142,5 +151,5 @@ class PatternMatch(OverOne):
             return None
         if self.constraints is None:
             return self.query.types
-        registration = registered(self.query, self.constraints, on_static_unsat="empty")
+        registration = registered(self.query, self.constraints, self.reasoning, on_static_unsat="empty")
         return self.query.types | watched_types(self.query, registration) | frozenset(terminal_types(registration))

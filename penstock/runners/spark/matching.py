@@ -53,7 +53,7 @@ def match(
     options
         `order="total"`, `reuse=False`, `kleene_last="maximal"`, `trace_ttl="1 hour"`, `terminal="Done"`,
         `max_runs_per_key=1000`, `position="offset"`, `kleene="collapse"`, `dedup=True` with `event_id="offset"`,
-        `dedup_branches=True`.
+        `dedup_branches=True`, `reasoning="exact"`.
 
     Returns
     -------

@@ -20,14 +20,14 @@ from penstock.metadata.constraints.clauses import AtMostOnce, Constraint, Exclus
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.supervision import ViolationPolicy
-from penstock.model.elements import Quarantined
+from penstock.model.elements import Heartbeat, Quarantined
 from penstock.model.event_patterns import EventOrder, Strategy, absent, atom, both, either, normalised, seq
 from penstock.model.pattern_terms import terms_of
 from penstock.operators.patterns.operator import PatternMatch
 from penstock.testing.checks import check_all, inputs
 from penstock.testing.pattern_reference import Match, matches, traces
 from penstock.testing.reference import Row
-from penstock.testing.streams import run, run_with_restarts, stream_of
+from penstock.testing.streams import batch_of, run, run_with_restarts, stream_of
 from penstock.testing.tapes import batch_cuts
 
 ALPHABET = ("A", "B", "C", "Z", "D", "E")
@@ -38,7 +38,12 @@ CLAUSES = st.builds(Horn, st.lists(NAMES, min_size=1, max_size=3, unique=True).m
 CONSTRAINTS = st.one_of(ORDERS, ORDERS, PAIRS.map(lambda pair: Require(*pair)), CLAUSES, st.builds(Terminal, NAMES))
 MODES, FLAGS = st.sampled_from(["hierarchy", "mask", None]), st.booleans()
 OPTIONS = st.builds(
-    ConditionOptions, disjunctions=MODES, reflexive=FLAGS, exhaustion=FLAGS, suffixes=st.sampled_from([True, True, False])
+    ConditionOptions,
+    exact=st.sampled_from([False, False, True]),
+    disjunctions=MODES,
+    reflexive=FLAGS,
+    exhaustion=FLAGS,
+    suffixes=st.sampled_from([True, True, False]),
 )
 
 
@@ -178,6 +183,25 @@ def test_property_b_on_short_patterns_that_match_often(
     rules, expected = obeyed(sought, rows, drawn), sorted(matches(sought, rows, SCHEMA))
     assert searched(sought, rows, rules, options=chosen)[0] == expected
     assert searched(sought, rows, rules, options=chosen, cuts=cuts, restarts=True)[0] == expected
+
+
+@given(short_queries(), dense_streams(), SHORT)
+@settings(max_examples=60, deadline=None)
+def test_exact_reasoning_gives_up_at_least_as_early(sought: EventQuery, rows: list[Row], drawn: list[Constraint]) -> None:
+    rules = obeyed(sought, rows, drawn)
+    searches = [
+        PatternMatch(sought, SCHEMA, constraints=rules, options=ConditionOptions(exact=exact), on_static_unsat="empty")
+        for exact in (False, True)
+    ]
+    found: list[list[Match]] = [[], []]
+    for time in dict.fromkeys(row.ts for row in rows):
+        for number, search in enumerate(searches):
+            search.on_batch(0, batch_of([row for row in rows if row.ts == time], SCHEMA))
+            found[number] += read(sought, search.on_metadata(0, Heartbeat(time + 1)))
+        fast, exact = (search.counters() for search in searches)
+        assert exact["kept_events"] <= fast["kept_events"]
+        assert exact["failed_traces"] >= fast["failed_traces"]
+    assert found[0] == found[1]
 
 
 CHECKED = pa.schema({"k": pa.int64(), "type": pa.string(), "v": pa.float64()})

@@ -112,6 +112,16 @@ def test_b_g5_order_and_requirement_together() -> None:
     assert Played(sought, "d1 a2 b3 c4", *rules).matches == ["d1 c4"]
 
 
+def test_b_g7_a_required_event_without_a_legal_position_is_found_by_exact_reasoning() -> None:
+    rules = (require("Z", "W"), prior("B", "W"), prior("W", "A"))
+    for sought in (query(seq("A", "B"), within=None, terminal=("E",)), query(seq("A", "B"), trace_ttl=50)):
+        assert Played(sought, "z1", *rules)["failed_traces"] == 0
+        exact = Played(sought, "z1 a2", *rules, options=ConditionOptions(exact=True))
+        assert (exact["failed_traces"], exact["skipped"], exact.kept[2]) == (1, 1, 0)
+    # A trace that is forgotten when it leaves the window may have had its W before.
+    assert Played(query(seq("A", "B")), "z1", *rules, options=ConditionOptions(exact=True))["failed_traces"] == 0
+
+
 def test_b_g9_prior_is_not_transitive() -> None:
     assert Played(query(seq("C", "A")), "c1 a2", prior("A", "B"), prior("B", "C")).matches == ["c1 a2"]
 
