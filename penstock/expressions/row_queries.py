@@ -14,7 +14,6 @@ from penstock.expressions.typing import BOOL, NULL, place_of, type_of
 from penstock.model.row_patterns import (
     MOST_VARIABLES,
     RowPattern,
-    can_be_empty,
     has_start,
     least_before,
     variables_of,
@@ -53,7 +52,8 @@ class RowQuery:
     Parameters
     ----------
     pattern
-        Which variables take rows, one directly behind the other.
+        Which variables take rows, one directly behind the other. Where it may take none, and takes none, a match without rows is
+        found at a row, and the search goes on at the next.
     key
         Columns that make the partition; NULL is a value like any other, as in SQL.
     order_by
@@ -66,6 +66,8 @@ class RowQuery:
         What the columns of both mean, each under its text.
     subsets
         Names for the rows of several variables (`SUBSET`).
+    omits_empty
+        Whether matches without rows are left out where all rows of a match are shown.
     rows
         One row per match, or all its rows.
     after
@@ -87,13 +89,11 @@ class RowQuery:
     within: int | None = None
     most_steps: int = 10_000_000
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    omits_empty: bool = False
 
     def __post_init__(self) -> None:
-        if can_be_empty(self.pattern):
-            raise InvalidEventPattern(
-                f"the pattern ({self.pattern}) may match no row at all, which would be a match at every row; "
-                "let it name a row that must be there"
-            )
+        if not self.variables:
+            raise InvalidEventPattern(f"the pattern ({self.pattern}) has no variable, so nothing can be found")
         if len(self.variables) > MOST_VARIABLES:
             raise InvalidEventPattern(f"the pattern has {len(self.variables)} variables; at most {MOST_VARIABLES} are possible")
         if self.within is not None and self.within < 0:

@@ -29,6 +29,7 @@ class MatchText:
     order_by: list[tuple[Word, bool]] = field(default_factory=list)
     measures: list[tuple[Word, exp.Expr]] = field(default_factory=list)
     all_rows: bool = False
+    omits_empty: bool = False
     skip: tuple[SkipTo, Word | None] = (SkipTo.PAST_LAST, None)
     pattern: RowPattern | None = None
     pattern_place: Place | None = None
@@ -86,8 +87,8 @@ class MatchParser(ClauseParser):
             found.all_rows = True
             if self._is("WITH", "UNMATCHED"):
                 raise self._mistake("WITH UNMATCHED ROWS is not available: a row may match much later; read the stream beside it")
-            # No pattern matches without rows, so that both words mean the same.
             if self._match_texts(("SHOW", "OMIT")):
+                found.omits_empty = self._prev.text.upper() == "OMIT"
                 self._expect("EMPTY", "MATCHES", context=f"after {self._prev.text.upper()}")
         elif self._is("ONE"):
             self._expect("ONE", "ROW", "PER", "MATCH", context="in MATCH_RECOGNIZE")

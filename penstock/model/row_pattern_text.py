@@ -119,6 +119,8 @@ class _Reading:
         if self._take("^"):
             return PartitionStart()
         if self._take("(") or self._take("{-"):
+            if word == "(" and self._take(")"):
+                return Sequence(())
             inner = self.alternation()
             self._close(")" if word == "(" else "-}")
             return inner if word == "(" else Excluded(inner)

@@ -39,12 +39,12 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Its parts, each directly behind the one before."""
+    """Its parts, each directly behind the one before; without parts it takes no row."""
 
     parts: tuple[RowPattern, ...]
 
     def __str__(self) -> str:
-        return " ".join(f"({part})" if isinstance(part, Alternation) else str(part) for part in self.parts)
+        return " ".join(f"({part})" if isinstance(part, Alternation) else str(part) for part in self.parts) or "()"
 
 
 @dataclass(frozen=True, slots=True)

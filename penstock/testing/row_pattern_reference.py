@@ -75,7 +75,7 @@ class _Reader:
                 start += 1
                 continue
             found.append(Match(start, labels))
-            start = self._next_start(start, labels)
+            start = self._next_start(start, labels) if labels else start + 1
         return found
 
     def _next_start(self, start: int, labels: tuple[str, ...]) -> int:
@@ -178,6 +178,8 @@ class _Reader:
             depths = list(range(len(match.labels)))
             is_all = self.query.rows is RowsPerMatch.ALL
             shown = [depth for depth in depths if not isinstance(match.labels[depth], Unseen)] if is_all else depths[-1:]
+            if not match.labels and not (is_all and self.query.omits_empty):
+                shown = [0]
             found += [self._answer(match, depth, number) for depth in shown]
         return found
 

@@ -155,7 +155,7 @@ def test_subsets_are_shown_before_what_they_are_for() -> None:
     ("clause", "line"),
     [
         ("AFTER MATCH SKIP TO a", "one row per match, skip TO LAST a"),
-        ("ALL ROWS PER MATCH OMIT EMPTY MATCHES AFTER MATCH SKIP TO FIRST a", "all rows per match, skip TO FIRST a"),
+        ("ALL ROWS PER MATCH OMIT EMPTY MATCHES AFTER MATCH SKIP TO FIRST a", "all rows per match with rows, skip TO FIRST a"),
         ("ALL ROWS PER MATCH SHOW EMPTY MATCHES", "all rows per match, skip PAST LAST ROW"),
     ],
 )
@@ -173,7 +173,7 @@ MISTAKES = [
     ("ORDER BY «ts» DESC PATTERN (a)", "language.syntax", "write ORDER BY ts"),
     ("ORDER BY ts, «price» PATTERN (a)", "language.syntax", "rows of equal time are in the order of arrival"),
     ("PARTITION BY «sym» ORDER BY ts PATTERN (a)", "language.unknown-column", "stream 'tick' has no column 'sym'"),
-    ("ORDER BY ts PATTERN («a*»)", "patterns.invalid", "may match no row at all"),
+    ("ORDER BY ts PATTERN («^ ()»)", "patterns.invalid", "has no variable, so nothing can be found"),
     ("ORDER BY ts PATTERN (a «(b?)*»)", "patterns.invalid", "repeats what may take no row at all"),
     ("ORDER BY ts PATTERN (a «b{3,2}»)", "patterns.invalid", "allows no number of rows"),
     ("ORDER BY ts PATTERN (a {- b | «-}»)", "patterns.invalid", "found '-}'; expected a variable"),

@@ -24,6 +24,7 @@ from penstock.model.row_patterns import least_before, least_rows, most_rows, var
         ("permute(a, b+, c)", "a b+ c | a c b+ | b+ a c | b+ c a | c a b+ | c b+ a"),
         ("PERMUTE", "PERMUTE"),
         ("^a{-b+ c-}d", "^ a {- b+ c -} d"),
+        ("a b | ( )", "a b | ()"),
         ("{- a | b -}{2} (^ c | d)", "{- a | b -}{2} (^ c | d)"),
     ],
 )

@@ -16,6 +16,8 @@ from penstock.operators.patterns.rows.program import ACCEPT, JUMP, SPLIT, START
 FAILED, FOUND, OPEN, CROWDED = 0, 1, 2, 3
 #: Where to go on behind a match.
 PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = 0, 1, 2, 3
+#: The label of the row at which a match without rows was found.
+NOBODY = -1
 
 
 class Rows(NamedTuple):
@@ -43,7 +45,7 @@ class Rules(NamedTuple):
 
 class Found(NamedTuple):
     """Matches: first row, how many, when decided, in which partition; the variables of their rows one after the other, and
-    whether each is not shown.
+    whether each is not shown. A match without rows has the row at which it was found, taken by `NOBODY`.
     """
 
     first: Any
@@ -122,7 +124,7 @@ def _find(  # pragma: no cover - compiled
 
 @compiled
 def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # pragma: no cover - compiled
-    if rules.skip == PAST_LAST:
+    if rules.skip == PAST_LAST or labels[0] == NOBODY:
         return start + length
     target = 0
     if rules.skip == TO_FIRST:
@@ -158,6 +160,8 @@ def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: i
             if outcome == FAILED:
                 start += 1
                 continue
+            if taken == 0:
+                taken, trail.labels[0], trail.hidden[0] = 1, NOBODY, 0
             first, length, decided = grown(first, number + 1), grown(length, number + 1), grown(decided, number + 1)
             partition = grown(partition, number + 1)
             labels, hidden = grown(labels, used + taken), grown(hidden, used + taken)

@@ -16,7 +16,7 @@ from penstock.expressions.row_references import CLASSIFIER, FIRST, MATCH_NUMBER,
 from penstock.expressions.typing import FLOATS, INTEGERS
 from penstock.model.batch import Batch, Int64s
 from penstock.model.schema import Schema
-from penstock.operators.patterns.rows._search import run_aggregates
+from penstock.operators.patterns.rows._search import NOBODY, run_aggregates
 from penstock.operators.patterns.rows.engine import RowMatches
 
 
@@ -68,7 +68,7 @@ class RowOutput:
         lengths, final = np.diff(matches.starts), matches.starts[1:] - 1
         if self.query.rows is RowsPerMatch.ONE:
             return _Frames(np.arange(matches.number), final, final)
-        shown = np.flatnonzero(matches.hidden == 0)
+        shown = np.flatnonzero((matches.hidden == 0) & ((matches.labels != NOBODY) | (not self.query.omits_empty)))
         match = np.repeat(np.arange(matches.number), lengths)[shown]
         return _Frames(match, shown, final[match])
 
@@ -87,9 +87,9 @@ class RowOutput:
 
     def _is_mine(self, ref: RowReference, matches: RowMatches) -> npt.NDArray[np.bool_]:
         if not ref.variable:
-            return np.ones(len(matches.labels), np.bool_)
-        mine = np.isin(matches.labels, [self.query.variables.index(name) for name in self.query.members(ref.variable)])
-        return mine
+            is_taken: npt.NDArray[np.bool_] = matches.labels != NOBODY
+            return is_taken
+        return np.isin(matches.labels, [self.query.variables.index(name) for name in self.query.members(ref.variable)])
 
     def _entries(self, ref: RowReference, match: Int64s, last: Int64s, matches: RowMatches) -> tuple[Int64s, npt.NDArray[np.bool_]]:
         """The entry a reference names among those of all matches, up to `last` of each, and whether there is one."""

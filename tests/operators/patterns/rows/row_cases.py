@@ -53,10 +53,10 @@ def answers(
     return [tuple(map(comparable, row.values())) for batch in batches for row in batch.rows.to_pylist()]
 
 
-def labelled(text: str, prices: Sequence[int | None], skip: str = "", **options: Any) -> list[str]:
+def labelled(text: str, prices: Sequence[int | None], skip: str = "", rows_shown: str = "", **options: Any) -> list[str]:
     """Matches of `PATTERN …` as words: the price of each row behind the variable that took it."""
     after = f"AFTER MATCH SKIP {skip}" if skip else ""
-    shown = "MEASURES MATCH_NUMBER() AS n, CLASSIFIER() AS label ALL ROWS PER MATCH"
+    shown = f"MEASURES MATCH_NUMBER() AS n, CLASSIFIER() AS label ALL ROWS PER MATCH {rows_shown}"
     sought = query(f"PARTITION BY k {shown} {after} {text}")
     names = RowPatternMatch(sought, SCHEMA).output_schema.names
     found: dict[Any, list[str]] = {}

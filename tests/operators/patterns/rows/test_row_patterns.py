@@ -83,6 +83,29 @@ def test_a_match_of_which_nothing_is_shown_still_takes_its_rows_and_its_number()
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [
+        ("a*", [(1, 2, "a", 4), (2, 0, None, None), (3, 1, "a", 3)]),
+        ("a*?", [(1, 0, None, None), (2, 0, None, None), (3, 0, None, None), (4, 0, None, None)]),
+        ("a b | ()", [(1, 0, None, None), (2, 2, "b", 7), (3, 0, None, None)]),
+        ("b?", [(1, 0, None, None), (2, 0, None, None), (3, 1, "b", 4), (4, 0, None, None)]),
+    ],
+)
+def test_a_pattern_that_may_take_no_row_is_found_wherever_it_takes_none(pattern: str, found: list[tuple[object, ...]]) -> None:
+    defined = ", ".join(f"{name} AS p % 2 = {rest}" for name, rest in (("a", 1), ("b", 0)) if name in pattern)
+    measures = "MATCH_NUMBER() AS n, COUNT(*) AS size, CLASSIFIER() AS last, SUM(p) AS total"
+    sought = query(f"MEASURES {measures} PATTERN ({pattern}) DEFINE {defined}")
+    assert sorted(answers(sought, rows([1, 3, 4, 3]))) == found
+
+
+def test_a_match_without_rows_is_shown_as_the_row_where_it_was_found() -> None:
+    text = "PATTERN (a*) DEFINE a AS p % 2 = 1"
+    for shown in ("", "SHOW EMPTY MATCHES"):
+        assert labelled(text, [1, 3, 4, 3], rows_shown=shown) == ["a1 a3", "None4", "a3"]
+    assert labelled(text, [1, 3, 4, 3], rows_shown="OMIT EMPTY MATCHES") == ["a1 a3", "a3"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
         ("^ a b", ["a1 b2"]),
         ("^ a+", ["a1 a2 a3 a4"]),
         ("(^ a | b) c", ["a1 c2", "b3 c4"]),

@@ -93,7 +93,7 @@ PATTERNS = st.recursive(LEAVES | LEAVES | LEAVES | st.just(PartitionStart()), _l
 
 @st.composite
 def queries(draw: st.DrawFn, conditions: tuple[str, ...]) -> str:
-    pattern = draw(PATTERNS.filter(lambda part: not can_be_empty(part)))
+    pattern = draw(PATTERNS.filter(variables_of))
     names = variables_of(pattern)
     members = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
     some = st.sampled_from([*names, SUBSET] if members else names)
@@ -104,7 +104,7 @@ def queries(draw: st.DrawFn, conditions: tuple[str, ...]) -> str:
         [
             draw(st.sampled_from(["PARTITION BY k", ""])),
             f"MEASURES {', '.join(measure.format(v=draw(some)) for measure in measures)}",
-            draw(st.sampled_from(["ONE ROW PER MATCH", "ALL ROWS PER MATCH", ""])),
+            draw(st.sampled_from(["ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES", ""])),
             f"AFTER MATCH SKIP {draw(st.sampled_from(SKIPS)).format(v=draw(some))}",
             f"PATTERN ({pattern})",
             draw(st.sampled_from(["", "WITHIN 3", "WITHIN 0", "WITHIN 8"])),
