@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.errors import UnknownColumn
 from penstock.expressions.aggregates import AggregateCall, result_type
-from penstock.expressions.nodes import Column, Expr, columns_of, transform
+from penstock.expressions.nodes import Expr, columns_of, transform
 from penstock.expressions.typing import LONG
 from penstock.model.schema import Schema
 
@@ -110,8 +110,3 @@ def type_of_reference(ref: RowReference, schema: Schema) -> pa.DataType:
     if ref.attribute not in schema:
         raise UnknownColumn(schema.owner, ref.attribute, schema.names)
     return schema[ref.attribute].type
-
-
-def column_of(ref: RowReference) -> Column:
-    """The reference as it stands in an expression."""
-    return Column(str(ref))

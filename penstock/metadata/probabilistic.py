@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from math import prod
 from typing import Any
 
@@ -21,15 +20,6 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation
 
 Floats = npt.NDArray[np.float64]
-
-
-class ProbableUse(StrEnum):
-    """What a query does with probable punctuations."""
-
-    #: They choose what is kept in memory and in which order it is probed; answers are exact.
-    HINT = "hint"
-    #: They may also purge, within a budget on recall.
-    APPROXIMATE = "approximate"
 
 
 @dataclass(slots=True)

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.exact import TraceEvent, newly_matched
 from penstock.metadata.constraints.tables import Words, to_words
-from penstock.metadata.constraints.theory import bits
 
 #: With more states the tables do not fit a cache; bit operations are then better.
 MOST_STATES = 4096
@@ -137,12 +136,3 @@ def _failed(conditions: FailingConditions, kind: EventClass, matched: int) -> in
         if leaves & ~matched:
             failed |= 1 << partition
     return failed
-
-
-def absence_types(conditions: FailingConditions) -> list[str]:
-    """Types that must have been seen before others: the only history a run needs besides its state."""
-    wanted = 0
-    for row in conditions.minus:
-        for types in row:
-            wanted |= types
-    return [conditions.theory.names[number] for number in bits(wanted)]

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.theory import bits
 from penstock.metadata.constraints.violations import ViolationDetector
 
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -138,8 +137,3 @@ def atom_leaves(conditions: FailingConditions) -> dict[tuple[int, str], int]:
     """Leaf of the reasoner for each atom of the pattern and event type: what an engine that knows atoms translates by."""
     graph = conditions.graph
     return {(graph.engine_leaves[leaf], graph.types[leaf]): leaf for leaf in range(graph.leaf_count)}
-
-
-def type_names(conditions: FailingConditions, row: Words) -> list[str]:
-    """Names of the types in a row of words."""
-    return [conditions.theory.names[number] for number in bits(from_words(row))]

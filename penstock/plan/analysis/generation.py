@@ -28,8 +28,6 @@ LATENCY_WEIGHT = 1.0
 #: Bytes a sample keeps of each row.
 _SAMPLE_BYTES = 8
 
-_BUFFERS = (GeneratorKind.SORTING, GeneratorKind.PARTITIONING)
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
