@@ -18,12 +18,12 @@ from penstock.metadata.constraints.queries import OnStaticUnsat
 from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.elements import FOREVER, NEVER, Elements, Quarantined
 from penstock.model.event_patterns import Strategy
-from penstock.model.punctuation import Punctuation
 from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
 from penstock.operators.patterns.acceptance import accepted
+from penstock.operators.patterns.by_time import SearchByTime
 from penstock.operators.patterns.engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
@@ -53,7 +53,7 @@ class _Step(NamedTuple):
     slots: Int64s
 
 
-class PatternMatch:
+class PatternMatch(SearchByTime):
     """Every match of an event query, once it is decided.
 
     Rows are reduced to their class and the columns that are needed, and wait until the frontier has passed them, because
@@ -176,16 +176,6 @@ class PatternMatch:
         return refused
 
     # -- time -------------------------------------------------------------------------------------------------------------
-
-    def on_metadata(self, port: int, mark: Metadata) -> Elements:
-        if isinstance(mark, Heartbeat):
-            return [*self._advance(mark.ts), mark] if mark.ts > self._frontier else ()
-        if isinstance(mark, End):
-            return self._advance(FOREVER) if self._frontier < FOREVER else ()
-        return () if isinstance(mark, Punctuation) else (mark,)
-
-    def on_control(self, decision: Control) -> Elements:
-        return ()
 
     def judge_late(self, refused: Quarantined) -> Sequence[Quarantined]:
         """Late events of traces that constraints gave up, apart: what was concluded without them may be wrong."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 from penstock.expressions.row_queries import RowQuery, output_of, stored_columns
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
-from penstock.model.punctuation import Punctuation
+from penstock.model.elements import FOREVER, NEVER, Elements
 from penstock.model.schema import Schema
 from penstock.operators.patterns._events import Horizon
+from penstock.operators.patterns.by_time import SearchByTime
 from penstock.operators.patterns.engine import trace_codes
 from penstock.operators.patterns.rows.engine import Outcome, RowEngine, RowMatches
 from penstock.operators.patterns.rows.numbers import MatchNumbers
@@ -26,7 +26,7 @@ from penstock.operators.waiting import Waiting, check_promise
 _BEHIND = "_behind"
 
 
-class RowPatternMatch:
+class RowPatternMatch(SearchByTime):
     """Matches of a row pattern, as `MATCH_RECOGNIZE` of SQL defines them, once they are decided.
 
     Rows wait until the frontier has passed them, and join their partition in the order of time, ties by position. From each
@@ -94,16 +94,6 @@ class RowPatternMatch:
         check_promise(batch, self._frontier)
         columns = [batch.column(name) for name in self._columns]
         self._waiting.add(batch.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._waiting.schema)))
-        return ()
-
-    def on_metadata(self, port: int, mark: Metadata) -> Elements:
-        if isinstance(mark, Heartbeat):
-            return [*self._advance(mark.ts), mark] if mark.ts > self._frontier else ()
-        if isinstance(mark, End):
-            return self._advance(FOREVER) if self._frontier < FOREVER else ()
-        return () if isinstance(mark, Punctuation) else (mark,)
-
-    def on_control(self, decision: Control) -> Elements:
         return ()
 
     def _advance(self, frontier: int) -> list[Batch]:
