@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 
 from penstock.columnar.hashing import UInt64s, hash_columns
-from penstock.columnar.matching import equal_keys, find_pairs, is_one_to_one, shifted, sort_run
+from penstock.columnar.matching import equal_keys, find_pairs, is_one_to_one, occur_behind, prefixes, shifted, sort_run
 from penstock.model.elements import FOREVER, NEVER
 
 Pairs = set[tuple[int, int]]
@@ -98,3 +98,19 @@ def test_only_one_fixed_width_column_needs_no_second_look() -> None:
 @given(ts=st.integers(NEVER, FOREVER), distance=st.integers(-FOREVER, FOREVER))
 def test_shifting_stays_within_64_bits(ts: int, distance: int) -> None:
     assert shifted(np.array([ts]), distance).tolist() == [min(max(ts + distance, NEVER), FOREVER)]
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60),
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60),
+)
+def test_values_behind_prefixes_occur_as_they_do_without(values: list[int], wanted: list[int]) -> None:
+    run = np.sort(np.array(values, np.uint64))
+    asked = np.array([*wanted, *values[::2]], np.uint64)
+    assert occur_behind(prefixes(run), run, asked).tolist() == np.isin(asked, run).tolist()
+
+
+@given(st.integers(1, 3000))
+def test_few_values_that_do_not_occur_have_the_prefix_of_one_that_does(number: int) -> None:
+    known = prefixes(np.sort(np.random.default_rng(number).integers(0, 2**64 - 1, number, np.uint64)))
+    assert np.unpackbits(known).mean() <= 1 / 16

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
-from penstock.columnar.matching import occur, sort_run
+from penstock.columnar.matching import occur, occur_behind, prefixes, sort_run
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
@@ -25,7 +26,7 @@ from penstock.model.punctuation import Punctuation
 MAX_RUNS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """Sorted rows with the arrays a probe needs."""
 
@@ -39,6 +40,15 @@ class Run:
     @property
     def num_rows(self) -> int:
         return self.batch.num_rows
+
+    @cached_property
+    def _prefixes(self) -> npt.NDArray[np.uint8]:
+        """Made when the first punctuation asks: without any it is never needed."""
+        return prefixes(self.hashes)
+
+    def has(self, hashes: UInt64s) -> npt.NDArray[np.bool_]:
+        """Which of these key hashes a row has."""
+        return occur_behind(self._prefixes, self.hashes, hashes)
 
 
 class Side:
@@ -74,7 +84,7 @@ class Side:
         """Which of these key hashes a row has that may still be in a result."""
         found = np.zeros(len(hashes), np.bool_)
         for run in self._runs:
-            here = occur(run.hashes, hashes) & ~found
+            here = run.has(hashes) & ~found
             if here.any():
                 found[here] = occur(run.hashes[self._needed(run)], hashes[here])
         return found
@@ -152,7 +162,7 @@ class Side:
         """
         before = self.purged
         for at in reversed(range(len(self._runs))):
-            if among is not None and not occur(self._runs[at].hashes, among).any():
+            if among is not None and not self._runs[at].has(among).any():
                 continue
             gone = useless(self._runs[at].keys)
             count = int(np.count_nonzero(gone))
