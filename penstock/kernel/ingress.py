@@ -34,6 +34,8 @@ from penstock.model.scalars import decode, encode
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
 
+_TOTALS = ("read", "filtered", "late", "after_end", "bad", "violating", "trusted", "used", "useless_punctuations")
+
 
 @dataclass(frozen=True, slots=True)
 class EntrySpec:
@@ -73,7 +75,7 @@ class Ingress:
         self.scopes = ScopeBoard()
         self._told: ScopedPunctuation | None = None
         self.ended: dict[str, set[int]] = {}
-        self.totals = dict.fromkeys(("read", "filtered", "late", "bad", "violating", "trusted", "used", "useless_punctuations"), 0)
+        self.totals = dict.fromkeys(_TOTALS, 0)
 
     def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
         """Elements of one micro-batch: rows, then what became known, then the frontier, then ends."""
@@ -149,6 +151,8 @@ class Ingress:
         return Quarantined(packet.batch, packet.reason, text, self.spec.stream)
 
     def _late(self, batch: Batch, partition: int) -> Quarantined:
+        if self.frontiers.current == FOREVER:
+            return self._after_end(batch)
         self.totals["late"] += batch.num_rows
         text = (
             f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than its newest row "
@@ -158,6 +162,12 @@ class Ingress:
             advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"
             raise LateRows(f"{text}; {advice}", f"stream '{self.spec.stream}'")
         return Quarantined(batch, "late", text, self.spec.stream)
+
+    def _after_end(self, batch: Batch) -> Quarantined:
+        """The stream was declared ended, and its source still had rows: no fault of theirs, so never an error."""
+        self.totals["after_end"] += batch.num_rows
+        text = f"{batch.num_rows} rows of stream '{self.spec.stream}' were read after the stream was declared ended"
+        return Quarantined(batch, "after-end", text, self.spec.stream)
 
     def _in_time(self, batch: Batch, partition: int, refused: list[Quarantined]) -> Batch:
         promise = self.frontiers.promise(partition)
@@ -295,7 +305,7 @@ class Ingress:
         self.scopes = ScopeBoard.from_json(meta["scopes"]) if "scopes" in meta else ScopeBoard()
         self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
-        self.totals = dict(meta["totals"])
+        self.totals = {**dict.fromkeys(_TOTALS, 0), **meta["totals"]}
 
 
 def _repeats(batch: Batch, column: str, wrong: Mask) -> Mask:

@@ -155,9 +155,10 @@ class _Launch:
         if not budget:
             self._forget_budget()
         begin_sharing(self.checkpoint.control, sharing)
-        controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
+        log = str(self.checkpoint.control.directory)
+        controls = control_frame(self.spark, log, self.shards)
         pipeline = build_pipeline(
-            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
+            job, lambda stream: read_stream(self.spark, stream, log), controls, uuid.uuid4().hex, self.policy, quarantine
         )
         sinks = self._sinks()
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
@@ -300,10 +301,11 @@ class Run:
             time.sleep(0.05)
 
     def _decided(self) -> int:
-        for progress in reversed(self.query.recentProgress):
-            for source in _plain(progress)["sources"]:
-                if "penstock_control" in source["description"] or "decisions" in str(source.get("endOffset")):
-                    return int(_offset(source.get("endOffset")))
+        """Decisions that the newest micro-batch and those before it have carried; only the newest is asked, as that is quick."""
+        progress = self.query.lastProgress
+        for source in _plain(progress)["sources"] if progress is not None else ():
+            if "penstock_control" in source["description"] or "decisions" in str(source.get("endOffset")):
+                return int(_offset(source.get("endOffset")))
         return 0
 
     def end(self, timeout: float = 120) -> None:

@@ -30,10 +30,11 @@ class ReaderTally:
     late: int
     bad: int
     violating: int
+    after_end: int = 0
 
     @property
     def quarantined(self) -> int:
-        return self.late + self.bad + self.violating
+        return self.late + self.bad + self.violating + self.after_end
 
     @property
     def is_complete(self) -> bool:
@@ -75,7 +76,7 @@ def tally_readers(job: Job, report: BatchReport) -> list[ReaderTally]:
             name = source.route.entry
             counted = report.entries.get(name, {})
             refused = counted.get("violating", 0) - counted.get("trusted", 0)
-            plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad")}
+            plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad", "after_end")}
             found.append(ReaderTally(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain))
     return found
 
