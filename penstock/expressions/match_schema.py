@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -117,15 +118,27 @@ def _variable(leaf: Atom, output: MatchOutput, schema: Schema) -> Field:
     return Field(leaf.variable, pa.list_(struct) if leaf.is_repeated else struct)
 
 
-def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
-    """Columns of events that the query or its output needs, in the order of the schema."""
-    wanted = {query.type_column, query.position_column, query.id_column, *query.key}
+def columns_shown(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
+    """Columns of events that the output needs, in the order of the schema."""
+    wanted = {*query.key, *_attributes((expr for _, expr in output.measures), query)}
     if output.rows is RowsPerMatch.ALL:
         wanted |= set(output.columns or schema.names)
     elif not output.measures:
         wanted |= {name for leaf in query.atoms for name in output.columns_of(leaf.variable) or schema.names}
-    for expr in (*query.conditions, *(expr for _, expr in output.measures)):
-        refs = [ref for name in columns_of(expr) if (ref := measured(name, query)) is not None]
-        wanted |= {ref.attribute for ref in refs}
-    lowered = {name.lower() for name in wanted}
+    return _in_order(wanted, schema)
+
+
+def columns_read(query: EventQuery, output: MatchOutput, schema: Schema) -> tuple[str, ...]:
+    """Columns of events that the query or its output needs, in the order of the schema."""
+    named = (query.type_column, query.position_column, query.id_column)
+    return _in_order({*named, *_attributes(query.conditions, query), *columns_shown(query, output, schema)}, schema)
+
+
+def _attributes(exprs: Iterable[Expr], query: EventQuery) -> set[str]:
+    names = {name for expr in exprs for name in columns_of(expr)}
+    return {ref.attribute for name in names if (ref := measured(name, query)) is not None}
+
+
+def _in_order(names: Iterable[str], schema: Schema) -> tuple[str, ...]:
+    lowered = {name.lower() for name in names}
     return tuple(name for name in schema.names if name.lower() in lowered)

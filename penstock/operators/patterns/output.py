@@ -21,7 +21,7 @@ from penstock.expressions.match_output import (
     RowsPerMatch,
     measured,
 )
-from penstock.expressions.match_schema import measure_scope, output_schema, reference_schema
+from penstock.expressions.match_schema import columns_shown, measure_scope, output_schema, reference_schema
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
 from penstock.model.event_patterns import Lists
@@ -50,8 +50,8 @@ class MatchRows:
         self.query, self.output, self.schema = query, output.resolved(query), schema
         self._time_type = time_type
         self._shown = schema.select(output.columns or schema.names)
-        self._structs_of = [schema.select(output.columns_of(leaf.variable) or schema.names) for leaf in query.atoms]
-        self._struct_schemas = [pa.schema([pa.field(item.name, item.type) for item in shown]) for shown in self._structs_of]
+        structs = [schema.select(output.columns_of(leaf.variable) or schema.names) for leaf in query.atoms]
+        self._struct_schemas = [pa.schema([pa.field(item.name, item.type) for item in shown]) for shown in structs]
         #: Each match has one event for each atom, and the same is shown of all.
         self._is_plain = len(query.terms) == 1 and not any(leaf.is_repeated for leaf in query.atoms)
         self._is_plain &= all(schema == self._struct_schemas[0] for schema in self._struct_schemas)
@@ -62,16 +62,9 @@ class MatchRows:
         self._telling = [name for name in self.needed if not pa.types.is_nested(schema[name].type)]
 
     @property
-    def needed(self) -> list[str]:
+    def needed(self) -> tuple[str, ...]:
         """Columns of the events that must be stored, in the order of the schema."""
-        wanted = {name.lower() for name in self.query.key}
-        if self.output.rows is RowsPerMatch.ALL:
-            wanted |= {item.name.lower() for item in self._shown}
-        elif not self.output.measures:
-            wanted |= {item.name.lower() for shown in self._structs_of for item in shown}
-        refs = [ref for name in self._scope.names if (ref := measured(name, self.query)) is not None]
-        wanted |= {ref.attribute.lower() for ref in refs}
-        return [name for name in self.schema.names if name.lower() in wanted]
+        return columns_shown(self.query, self.output, self.schema)
 
     def attributes_of(self, expr: Expr) -> set[str]:
         """Columns of events that a condition over complete matches reads."""
