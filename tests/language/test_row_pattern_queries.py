@@ -84,6 +84,57 @@ def test_the_example_of_the_standard() -> None:
     assert [(row["began"], row["bottom"], row["top"]) for row in found] == [(4, 12, 24), (9, 15, 25), (12, 12, 24)]
 
 
+#: A query for each feature of the clause; the order, and the key where none is written, stand before.
+FEATURES = {
+    "several columns of a partition": (
+        "PARTITION BY symbol, volume ORDER BY ts ASC MEASURES a.price AS p PATTERN (a b) DEFINE b AS price > a.price"
+    ),
+    "one partition": "ORDER BY ts MEASURES a.symbol AS s, b.symbol AS t PATTERN (a b) DEFINE b AS b.symbol <> a.symbol",
+    "running and final": (
+        "MEASURES RUNNING SUM(price) AS r, FINAL SUM(price) AS f ALL ROWS PER MATCH PATTERN (a b+) WITHIN 9 "
+        "DEFINE b AS price >= PREV(price)"
+    ),
+    "classifier and number": (
+        "MEASURES CLASSIFIER() AS c, MATCH_NUMBER() AS n ALL ROWS PER MATCH PATTERN (a | b) DEFINE a AS price > 4"
+    ),
+    "empty matches": "MEASURES COUNT(*) AS n ALL ROWS PER MATCH OMIT EMPTY MATCHES PATTERN (a*) DEFINE a AS price > 4",
+    "reluctant": "MEASURES COUNT(a.*) AS n PATTERN (a{1,4}? b) DEFINE b AS price = 0",
+    "bounded": "MEASURES COUNT(*) AS n PATTERN (a{2,3} b{,2} c) DEFINE a AS price > 2, b AS price < 5",
+    "alternation": "MEASURES COUNT(*) AS n, b.price AS p PATTERN ((a a | b) c) DEFINE a AS price > 5",
+    "permutation": "MEASURES a.ts AS x, b.ts AS y PATTERN (PERMUTE(a, b, c)) DEFINE a AS price > 5, b AS price < 3",
+    "subset": (
+        "MEASURES SUM(u.price) AS s, CLASSIFIER(u) AS c AFTER MATCH SKIP TO FIRST u PATTERN (a b c) SUBSET u = (b, c) "
+        "DEFINE c AS price > u.volume"
+    ),
+    "exclusion": "MEASURES COUNT(*) AS n ALL ROWS PER MATCH PATTERN (a {- b -} c) DEFINE b AS price < 4",
+    "start of a partition": "MEASURES LAST(a.price) AS p PATTERN (^ a{3})",
+    "navigation": (
+        "MEASURES FIRST(b.price, 1) AS x, LAST(b.price, 1) AS y, PREV(FIRST(a.price), 2) AS z PATTERN (a b+) WITHIN 9 "
+        "DEFINE b AS price > PREV(price, 2) OR price > FIRST(a.price)"
+    ),
+    "aggregates": (
+        "MEASURES AVG(a.price) AS x, MIN(price) AS y, MAX(b.volume) AS z PATTERN (a+ b) WITHIN 9 "
+        "DEFINE a AS SUM(a.price) < 12 AND COUNT(a.price) < 4, b AS price > AVG(a.price)"
+    ),
+    "functions": (
+        "MEASURES ROUND(a.price / b.price, 1) AS r PATTERN (a b) "
+        "DEFINE b AS ABS(price - a.price) >= GREATEST(a.volume, volume, 2) "
+        "AND CASE WHEN a.price > 3 THEN UPPER(symbol) ELSE 'A' END <> 'B'"
+    ),
+}
+
+
+@pytest.mark.parametrize("feature", list(FEATURES))
+def test_every_feature_answers_as_brute_force_does(feature: str) -> None:
+    clause = FEATURES[feature] if "ORDER BY" in FEATURES[feature] else f"PARTITION BY symbol ORDER BY ts {FEATURES[feature]}"
+    text = application(f"SELECT * FROM tick MATCH_RECOGNIZE ({clause})")
+    query = node_of(parse_application(text)).query
+    stream = ticks(7)
+    found = [tuple(row.values()) for row in run(text, stream).rows("q")]
+    assert bag(found) == bag(expected(query, stream, SCHEMA))
+    assert found
+
+
 def test_matches_can_be_selected_joined_and_grouped_like_any_rows() -> None:
     text = f"""{STREAMS}
       CREATE CQ busy AS SELECT symbol AS s, price AS p, ts AS at FROM tick WHERE volume > 0;
