@@ -68,6 +68,8 @@ class RowQuery:
         Names for the rows of several variables (`SUBSET`).
     omits_empty
         Whether matches without rows are left out where all rows of a match are shown.
+    shows_unmatched
+        Whether rows that are in no match are shown, too, once that is decided; their measures are NULL.
     rows
         One row per match, or all its rows.
     after
@@ -90,6 +92,7 @@ class RowQuery:
     most_steps: int = 10_000_000
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
     omits_empty: bool = False
+    shows_unmatched: bool = False
 
     def __post_init__(self) -> None:
         if not self.variables:

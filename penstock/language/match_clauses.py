@@ -30,6 +30,7 @@ class MatchText:
     measures: list[tuple[Word, exp.Expr]] = field(default_factory=list)
     all_rows: bool = False
     omits_empty: bool = False
+    shows_unmatched: bool = False
     skip: tuple[SkipTo, Word | None] = (SkipTo.PAST_LAST, None)
     pattern: RowPattern | None = None
     pattern_place: Place | None = None
@@ -85,9 +86,10 @@ class MatchParser(ClauseParser):
             found.measures = self._several(self._parse_row_measure)
         if self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
             found.all_rows = True
-            if self._is("WITH", "UNMATCHED"):
-                raise self._mistake("WITH UNMATCHED ROWS is not available: a row may match much later; read the stream beside it")
-            if self._match_texts(("SHOW", "OMIT")):
+            if self._match_text_seq("WITH"):
+                self._expect("UNMATCHED", "ROWS", context="after WITH")
+                found.shows_unmatched = True
+            elif self._match_texts(("SHOW", "OMIT")):
                 found.omits_empty = self._prev.text.upper() == "OMIT"
                 self._expect("EMPTY", "MATCHES", context=f"after {self._prev.text.upper()}")
         elif self._is("ONE"):

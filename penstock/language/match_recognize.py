@@ -82,7 +82,7 @@ def row_query(
             match.pattern, tuple(_column(word, schema) for word in match.key), order_by, definitions, measures,
             tuple(reading.found.values()), RowsPerMatch.ALL if match.all_rows else RowsPerMatch.ONE, after,
             None if match.within is None else length(match.within, clock), subsets=subsets,
-            omits_empty=match.omits_empty,
+            omits_empty=match.omits_empty, shows_unmatched=match.shows_unmatched,
         )  # fmt: skip
     except InvalidEventPattern as error:
         raise error.at(error.place or match.pattern_place) from None

@@ -178,7 +178,7 @@ def _row_pattern_match(node: RowPatternMatch, clock: bool) -> list[str]:
     key = f" by {', '.join(query.key)}" if query.key else ""
     within = "" if query.within is None else f" [within {duration_text(query.within) if clock else query.within}]"
     rows = "all rows per match" if node.shows_all_rows else "one row per match"
-    rows += " with rows" if query.omits_empty else ""
+    rows += " with rows" if query.omits_empty else " and rows in none" if query.shows_unmatched else ""
     # References are names with brackets; the marks around such a name say nothing here.
     defined = [f"{name}: {condition}".replace("`", "") for name, condition in query.definitions]
     measures = ", ".join(f"{name} = {expr}" for name, expr in query.measures).replace("`", "")

@@ -181,7 +181,18 @@ class _Reader:
             if not match.labels and not (is_all and self.query.omits_empty):
                 shown = [0]
             found += [self._answer(match, depth, number) for depth in shown]
+        if self.query.shows_unmatched:
+            found += [self._unmatched(row) for row in sorted({*range(len(self.rows))} - self._covered())]
         return found
+
+    def _covered(self) -> set[int]:
+        """Rows of matches, and rows at which a match without rows was found."""
+        return {match.start + depth for match in self.matches() for depth in range(max(len(match.labels), 1))}
+
+    def _unmatched(self, row: int) -> tuple[Any, ...]:
+        measures, values = dict(self.query.measures), self.rows[row].values
+        shown = [None if item.name in measures else values[item.name] for item in output_of(self.query, self.schema)]
+        return tuple(map(comparable, shown))
 
     def _answer(self, match: Match, depth: int, number: int) -> tuple[Any, ...]:
         row = self.rows[match.start + depth].values

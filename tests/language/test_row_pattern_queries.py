@@ -98,6 +98,7 @@ FEATURES = {
         "MEASURES CLASSIFIER() AS c, MATCH_NUMBER() AS n ALL ROWS PER MATCH PATTERN (a | b) DEFINE a AS price > 4"
     ),
     "empty matches": "MEASURES COUNT(*) AS n ALL ROWS PER MATCH OMIT EMPTY MATCHES PATTERN (a*) DEFINE a AS price > 4",
+    "unmatched rows": "MEASURES COUNT(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (a b) DEFINE b AS price > a.price",
     "reluctant": "MEASURES COUNT(a.*) AS n PATTERN (a{1,4}? b) DEFINE b AS price = 0",
     "bounded": "MEASURES COUNT(*) AS n PATTERN (a{2,3} b{,2} c) DEFINE a AS price > 2, b AS price < 5",
     "alternation": "MEASURES COUNT(*) AS n, b.price AS p PATTERN ((a a | b) c) DEFINE a AS price > 5",
@@ -241,7 +242,7 @@ MISTAKES = [
     ("ORDER BY ts MEASURES price AS x, price AS «x» PATTERN (a)", "language.syntax", "stands twice in MEASURES"),
     ("ORDER BY ts MEASURES price «PATTERN» (a)", "language.syntax", "expected AS name"),
     ("ORDER BY ts MEASURES «SUM»(DISTINCT price) AS s PATTERN (a)", "language.syntax", "without DISTINCT"),
-    ("ORDER BY ts ALL ROWS PER MATCH «WITH» UNMATCHED ROWS PATTERN (a)", "language.syntax", "WITH UNMATCHED ROWS"),
+    ("ORDER BY ts ALL ROWS PER MATCH WITH «ALL» ROWS PATTERN (a)", "language.syntax", "expected UNMATCHED"),
     ("ORDER BY ts AFTER MATCH SKIP TO FIRST «z» PATTERN (a)", "patterns.invalid", "the pattern has no variable 'z'"),
     ("ORDER BY ts AFTER MATCH SKIP «OVER» PATTERN (a)", "language.syntax", "expected TO"),
     ("ORDER BY ts PATTERN (a) SUBSET s = («b»)", "patterns.invalid", "the pattern has no variable 'b'"),

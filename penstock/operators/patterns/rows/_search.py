@@ -16,12 +16,13 @@ from penstock.operators.patterns.rows.program import ACCEPT, JUMP, SPLIT, START
 FAILED, FOUND, OPEN, CROWDED = 0, 1, 2, 3
 #: Where to go on behind a match.
 PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = 0, 1, 2, 3
-#: The label of the row at which a match without rows was found.
-NOBODY = -1
+#: Labels of the row at which a match without rows was found, and of a row that is in no match.
+NOBODY, UNMATCHED = -1, -2
 
 
 class Rows(NamedTuple):
-    """Rows sorted by partition and time; partition k is `[bounds[k], bounds[k + 1])`, its first start is `firsts[k]`.
+    """Rows sorted by partition and time; partition k is `[bounds[k], bounds[k + 1])`, its first start is `firsts[k]`, and rows
+    before `covered[k]` are in a match already.
 
     A bit per variable says that the row meets what is demanded, where that does not depend on the match.
     """
@@ -30,6 +31,7 @@ class Rows(NamedTuple):
     bits: Any
     bounds: Any
     firsts: Any
+    covered: Any
 
 
 class Rules(NamedTuple):
@@ -41,11 +43,14 @@ class Rules(NamedTuple):
     #: No condition depends on the match: what has failed at a row fails there again.
     remembers: bool
     most_steps: int
+    #: Rows that are in no match are reported, each like a match.
+    shows_unmatched: bool
 
 
 class Found(NamedTuple):
     """Matches: first row, how many, when decided, in which partition; the variables of their rows one after the other, and
-    whether each is not shown. A match without rows has the row at which it was found, taken by `NOBODY`.
+    whether each is not shown. A match without rows has the row at which it was found, taken by `NOBODY`; a row in no match
+    stands here like a match, taken by `UNMATCHED`.
     """
 
     first: Any
@@ -124,7 +129,7 @@ def _find(  # pragma: no cover - compiled
 
 @compiled
 def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # pragma: no cover - compiled
-    if rules.skip == PAST_LAST or labels[0] == NOBODY:
+    if rules.skip == PAST_LAST or labels[0] < 0:
         return start + length
     target = 0
     if rules.skip == TO_FIRST:
@@ -140,12 +145,14 @@ def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # p
 
 @entrance
 def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: int) -> Any:  # pragma: no cover - compiled
-    """Matches, the first undecided start of each partition, and a partition that is too much work (or -1)."""
+    """Matches, the first undecided start of each partition and where its last match ends, and a partition that is too much work
+    (or -1).
+    """
     partitions, number, used = len(rows.bounds) - 1, 0, 0
     first, length = np.empty(16, np.int64), np.empty(16, np.int64)
     decided, partition = np.empty(16, np.int64), np.empty(16, np.int64)
     labels, hidden, resume = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(partitions, np.int64)
-    crowded = -1
+    crowded, covered = -1, rows.covered.copy()
     for k in range(partitions):
         start, end = rows.firsts[k], rows.bounds[k + 1]
         known: Any = rows.ts[rows.bounds[k]]
@@ -157,10 +164,12 @@ def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: i
                 break
             # What an earlier start left open keeps a later one waiting.
             known = max(known, latest)
-            if outcome == FAILED:
+            if outcome == FAILED and (not rules.shows_unmatched or start < covered[k]):
                 start += 1
                 continue
-            if taken == 0:
+            if outcome == FAILED:
+                taken, trail.labels[0], trail.hidden[0] = 1, UNMATCHED, 0
+            elif taken == 0:
                 taken, trail.labels[0], trail.hidden[0] = 1, NOBODY, 0
             first, length, decided = grown(first, number + 1), grown(length, number + 1), grown(decided, number + 1)
             partition = grown(partition, number + 1)
@@ -169,10 +178,11 @@ def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: i
             for depth in range(taken):
                 labels[used + depth], hidden[used + depth] = trail.labels[depth], trail.hidden[depth]
             number, used = number + 1, used + taken
+            covered[k] = max(covered[k], start + taken)
             start = _next_start(rules, trail.labels, start, taken)
         resume[k] = min(start, end)
     found = Found(first[:number], length[:number], decided[:number], partition[:number], labels[:used], hidden[:used])
-    return found, resume, crowded
+    return found, resume, covered, crowded
 
 
 @entrance

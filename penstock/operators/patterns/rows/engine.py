@@ -19,11 +19,13 @@ from penstock.operators.patterns._events import Horizon, hash_matches, sort_by_c
 from penstock.operators.patterns._machine import new_scratch
 from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.match_set import chosen_parts
-from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, Found, Rows, Rules, search
+from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, UNMATCHED, Found, Rows, Rules, search
 from penstock.operators.patterns.rows._trail import Machine, new_trail
 from penstock.operators.patterns.rows.conditions import RowConditions, shifted_name
 from penstock.operators.patterns.rows.program import Program
 
+#: A row that only serves as an earlier row of others, and one that is in a match already.
+BEHIND, COVERED = 1, 2
 _SKIPS = {SkipTo.PAST_LAST: PAST_LAST, SkipTo.NEXT: TO_NEXT, SkipTo.FIRST: TO_FIRST, SkipTo.LAST: TO_LAST}
 
 
@@ -57,6 +59,12 @@ class RowMatches:
     def number(self) -> int:
         return len(self.decided)
 
+    @property
+    def is_unmatched(self) -> npt.NDArray[np.bool_]:
+        """Whether it is no match but a row that is in none."""
+        result: npt.NDArray[np.bool_] = self.labels[self.starts[:-1]] == UNMATCHED
+        return result
+
     def take(self, chosen: Int64s) -> RowMatches:
         starts, inside = chosen_parts(self.starts, chosen)
         return RowMatches(
@@ -73,11 +81,11 @@ class RowMatches:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Matches, and of each stored row whether it is kept, whether as an earlier row only, and when to look again."""
+    """Matches, and of each stored row whether it is kept, what it then serves for (`BEHIND`, `COVERED`), and when to look again."""
 
     matches: RowMatches
     keep: npt.NDArray[np.bool_]
-    behind: npt.NDArray[np.bool_]
+    roles: npt.NDArray[np.int8]
     due: Int64s
 
 
@@ -112,13 +120,15 @@ class RowEngine:
         target = self._bits_of(query.after.variable) if query.after.variable else 0
         has_window = query.within is not None
         remembers = all(number < 0 for number in self.conditions.program)
-        return Rules(has_window, query.within or 0, _SKIPS[query.after.to], target, remembers, query.most_steps)
+        return Rules(
+            has_window, query.within or 0, _SKIPS[query.after.to], target, remembers, query.most_steps, query.shows_unmatched
+        )
 
     def _bits_of(self, name: str) -> int:
         """A bit for each variable whose rows a name means."""
         return sum(1 << self.query.variables.index(variable) for variable in self.query.members(name))
 
-    def search(self, stored: Batch, codes: Int64s, number: int, behind: npt.NDArray[np.bool_], horizon: Horizon) -> Outcome:
+    def search(self, stored: Batch, codes: Int64s, number: int, roles: npt.NDArray[np.int8], horizon: Horizon) -> Outcome:
         """Search partitions for what is decided from `horizon.old` on and before `horizon.new`.
 
         Parameters
@@ -127,13 +137,14 @@ class RowEngine:
             Rows of some partitions, those of each in order.
         codes, number
             The partition of each row, and one more than the greatest.
-        behind
-            Rows that only serve as earlier rows of others.
+        roles
+            What rows serve for that were looked at before.
         """
         order = sort_by_code(owned(codes), number)
         bounds = _bounds(codes[order])
         wide = self._wide(stored, order, bounds)
-        rows = Rows(owned(stored.ts[order]), self._bits(wide), bounds, _firsts(bounds, behind[order]))
+        firsts, covered = (_behind_all(bounds, roles[order] & role != 0) for role in (BEHIND, COVERED))
+        rows = Rows(owned(stored.ts[order]), self._bits(wide), bounds, firsts, covered)
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in wide.columns], names=wide.schema.names)
         # A row that does not exist stands behind the last: what conditions compute of it, they compute of NULLs.
         values = values_of([pa.concat_arrays([derived(wide), derived(nothing)]) for derived in self._derived], len(order) + 1)
@@ -142,11 +153,10 @@ class RowEngine:
         )
         longest = int(np.diff(rows.bounds).max(initial=0))
         trail = new_trail(machine, len(order), longest, self._rules.remembers)
-        found, resume, crowded = search(rows, machine, self._rules, trail, horizon.new)
+        found, resume, covered, crowded = search(rows, machine, self._rules, trail, horizon.new)
         if crowded >= 0:
             self._refuse(stored, order[rows.bounds[crowded]])
-        keep, is_behind, due = self._kept(rows, resume, order)
-        return Outcome(self._matches(found, rows, order, stored, horizon), keep, is_behind, due)
+        return Outcome(self._matches(found, rows, order, stored, horizon), *self._kept(rows, resume, covered, order))
 
     def _bits(self, wide: pa.RecordBatch) -> Int64s:
         bits = np.zeros(wide.num_rows, np.int64)
@@ -173,16 +183,19 @@ class RowEngine:
             "use a smaller WITHIN, stricter conditions, or a pattern with fewer ways to take the same rows"
         )
 
-    def _kept(self, rows: Rows, resume: Int64s, order: Int64s) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Int64s]:
+    def _kept(
+        self, rows: Rows, resume: Int64s, covered: Int64s, order: Int64s
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int8], Int64s]:
         lengths = np.diff(rows.bounds)
         places, start = np.arange(len(order)), np.repeat(resume, lengths)
         due = np.full(len(resume), FOREVER, np.int64)
         if self._rules.has_window:
             waits = resume < rows.bounds[1:]
             due[waits] = rows.ts[resume[waits]] + self._rules.within
-        keep, behind, when = np.empty(len(order), np.bool_), np.empty(len(order), np.bool_), np.empty(len(order), np.int64)
-        keep[order], behind[order], when[order] = places >= start - self.query.lookback, places < start, np.repeat(due, lengths)
-        return keep, behind, when
+        keep, roles, when = np.empty(len(order), np.bool_), np.empty(len(order), np.int8), np.empty(len(order), np.int64)
+        keep[order], when[order] = places >= start - self.query.lookback, np.repeat(due, lengths)
+        roles[order] = np.where(places < start, BEHIND, 0) | np.where(places < np.repeat(covered, lengths), COVERED, 0)
+        return keep, roles, when
 
     def _matches(self, found: Found, rows: Rows, order: Int64s, stored: Batch, horizon: Horizon) -> RowMatches:
         starts = np.concatenate([[0], np.cumsum(found.length)]).astype(np.int64)
@@ -200,8 +213,8 @@ def _bounds(codes: Int64s) -> Int64s:
     return np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1], [True]]))
 
 
-def _firsts(bounds: Int64s, behind: npt.NDArray[np.bool_]) -> Int64s:
-    """The first row of each partition that may start a match."""
-    ahead = np.concatenate([[0], np.cumsum(behind)])
-    firsts: Int64s = bounds[:-1] + ahead[bounds[1:]] - ahead[bounds[:-1]]
-    return firsts
+def _behind_all(bounds: Int64s, marked: npt.NDArray[np.bool_]) -> Int64s:
+    """The place behind the marked rows of each partition, which are its first."""
+    ahead = np.concatenate([[0], np.cumsum(marked)])
+    places: Int64s = bounds[:-1] + ahead[bounds[1:]] - ahead[bounds[:-1]]
+    return places

@@ -22,8 +22,8 @@ from penstock.operators.patterns.rows.output import RowOutput
 from penstock.operators.segments import SegmentLog, sizes_of, stored_in
 from penstock.operators.waiting import Waiting, check_promise
 
-#: Of a kept row whether it only serves as an earlier row of others.
-_BEHIND = "_behind"
+#: What a kept row serves for.
+_ROLES = "_roles"
 
 
 class RowPatternMatch(SearchByTime):
@@ -78,7 +78,7 @@ class RowPatternMatch(SearchByTime):
         self._rows = RowOutput(query, schema, output_of(query, given))
         self.output_schema = self._rows.output_schema
         self._columns = list(schema.names)
-        self._stored_schema = pa.schema([*schema.arrow, pa.field(_BEHIND, pa.bool_())])
+        self._stored_schema = pa.schema([*schema.arrow, pa.field(_ROLES, pa.int8())])
         self._waiting = Waiting(schema.arrow)
         self._log = SegmentLog("kept")
         self._numbers = MatchNumbers([schema.arrow.field(schema.index(name)) for name in query.key])
@@ -109,20 +109,20 @@ class RowPatternMatch(SearchByTime):
         concerned[codes[:held][is_due]] = True
         chosen = np.flatnonzero(concerned[codes])
         stored = everything if len(chosen) == everything.num_rows else everything.take(chosen)
-        behind = stored.column(_BEHIND).to_numpy(zero_copy_only=False)
-        outcome = self._engine.search(stored, codes[chosen], number, behind, horizon)
+        roles = stored.column(_ROLES).to_numpy(zero_copy_only=False)
+        outcome = self._engine.search(stored, codes[chosen], number, roles, horizon)
         self._keep(np.flatnonzero(~concerned[codes[:held]]), stored, outcome)
         return self._results(outcome.matches, stored)
 
     def _fresh(self, released: Batch) -> Batch:
-        columns = [*released.rows.columns, pa.array(np.zeros(released.num_rows, np.bool_))]
+        columns = [*released.rows.columns, pa.array(np.zeros(released.num_rows, np.int8))]
         return released.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema))
 
     def _keep(self, idle: Int64s, stored: Batch, outcome: Outcome) -> None:
         """Remember the rows of partitions that were not looked at, and of the others what later matches need."""
         rows = np.flatnonzero(outcome.keep)
         taken = stored.take(rows)
-        marked = taken.rows.set_column(len(self._columns), self._stored_schema.field(_BEHIND), pa.array(outcome.behind[rows]))
+        marked = taken.rows.set_column(len(self._columns), self._stored_schema.field(_ROLES), pa.array(outcome.roles[rows]))
         before = self._kept.num_rows
         self._due = np.concatenate([self._due[idle], outcome.due[rows]])
         self._kept = Batch.concat([self._kept.take(idle), taken.with_rows(marked)])
@@ -134,14 +134,16 @@ class RowPatternMatch(SearchByTime):
     def _results(self, matches: RowMatches, stored: Batch) -> list[Batch]:
         if not matches.number:
             return []
-        self._totals["matches"] += matches.number
-        numbers = np.zeros(0, np.int64)
+        real = np.flatnonzero(~matches.is_unmatched)
+        self._totals["matches"] += len(real)
+        #: A row that is in no match has no number.
+        numbers = np.zeros(matches.number, np.int64)
         if self.query.numbers_matches:
-            first = pa.array(matches.order[matches.places[matches.starts[:-1]]])
+            first = pa.array(matches.order[matches.places[matches.starts[real]]])
             keys = [stored.column(name).take(first) for name in self.query.key]
-            numbers = self._numbers.numbered(keys, matches.number)
+            numbers[real] = self._numbers.numbered(keys, len(real))
         order = np.lexsort((matches.ids, matches.decided))
-        return [self._rows.rows(matches.take(order), stored, numbers[order] if len(numbers) else numbers)]
+        return [self._rows.rows(matches.take(order), stored, numbers[order])]
 
     # -- state ------------------------------------------------------------------------------------------------------------
 

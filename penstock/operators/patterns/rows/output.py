@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.columnar.codes import as_integers, order_codes, owned, validity
 from penstock.expressions.evaluate import compile as compile_expression
@@ -52,11 +53,14 @@ class RowOutput:
         }
 
     def rows(self, matches: RowMatches, stored: Batch, numbers: Int64s) -> Batch:
-        """The output of some matches; `numbers` are those of `MATCH_NUMBER()`, or empty."""
+        """The output of some matches; `numbers` are those of `MATCH_NUMBER()`."""
         frames = self._frames(matches)
         columns = [self._referred(ref, frames, matches, stored, numbers) for ref in self.query.measured]
         scope = _batch(columns, self._scope.arrow, len(frames.here))
         values = {name: compiled(scope) for name, compiled in self._measures}
+        if self.query.shows_unmatched:
+            exists = pa.array(~matches.is_unmatched[frames.match])
+            values = {name: pc.if_else(exists, column, pa.scalar(None, column.type)) for name, column in values.items()}
         last = matches.order[matches.places[frames.here]]
         built = [values[name] if name in values else stored.column(name).take(pa.array(last)) for name in self.output_schema.names]
         rows = _batch(built, self.output_schema, len(frames.here))
@@ -87,7 +91,7 @@ class RowOutput:
 
     def _is_mine(self, ref: RowReference, matches: RowMatches) -> npt.NDArray[np.bool_]:
         if not ref.variable:
-            is_taken: npt.NDArray[np.bool_] = matches.labels != NOBODY
+            is_taken: npt.NDArray[np.bool_] = matches.labels >= 0
             return is_taken
         return np.isin(matches.labels, [self.query.variables.index(name) for name in self.query.members(ref.variable)])
 

@@ -103,6 +103,28 @@ def test_a_match_without_rows_is_shown_as_the_row_where_it_was_found() -> None:
     assert labelled(text, [1, 3, 4, 3], rows_shown="OMIT EMPTY MATCHES") == ["a1 a3", "a3"]
 
 
+def test_rows_that_are_in_no_match_are_shown_with_nothing_measured() -> None:
+    measures = "MEASURES MATCH_NUMBER() AS n, CLASSIFIER() AS c, COUNT(*) AS size, 7 AS seven"
+    sought = query(f"{measures} ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (a b) DEFINE a AS p = 1, b AS p = 2")
+    for restarts in (False, True):
+        found = answers(sought, rows([5, 1, 2, 1, 3]), cuts=[1, 2, 3, 4], restarts=restarts)
+        assert [row[:5] for row in sorted(found)] == [
+            (0, None, None, None, None),
+            (1, 1, "a", 1, 7),
+            (2, 1, "b", 2, 7),
+            (3, None, None, None, None),
+            (4, None, None, None, None),
+        ]
+
+
+def test_a_row_of_a_match_is_not_unmatched_where_a_later_start_fails() -> None:
+    shown = "MEASURES MATCH_NUMBER() AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO NEXT ROW"
+    text = f"{shown} PATTERN (a b b) DEFINE a AS p = 1"
+    for cuts in ((), range(6)):
+        found = sorted(answers(query(text), rows([0, 1, 2, 3, 4]), cuts=cuts, restarts=bool(cuts)), key=lambda row: row[0])
+        assert [row[1] for row in found] == [None, 1, 1, 1, None]
+
+
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [

@@ -72,6 +72,10 @@ MEASURES = (
     "FINAL LAST({v}.p) - FIRST(p, 1) AS m12",
     "COUNT({v}.x) * 10 + COUNT(*) AS m13",
 )
+OUTPUTS = (
+    *("", "ONE ROW PER MATCH", "ALL ROWS PER MATCH"),
+    *("ALL ROWS PER MATCH OMIT EMPTY MATCHES", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"),
+)
 SKIPS = ("PAST LAST ROW", "TO NEXT ROW", "TO FIRST {v}", "TO LAST {v}")
 
 
@@ -104,7 +108,7 @@ def queries(draw: st.DrawFn, conditions: tuple[str, ...]) -> str:
         [
             draw(st.sampled_from(["PARTITION BY k", ""])),
             f"MEASURES {', '.join(measure.format(v=draw(some)) for measure in measures)}",
-            draw(st.sampled_from(["ONE ROW PER MATCH", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES", ""])),
+            draw(st.sampled_from(OUTPUTS)),
             f"AFTER MATCH SKIP {draw(st.sampled_from(SKIPS)).format(v=draw(some))}",
             f"PATTERN ({pattern})",
             draw(st.sampled_from(["", "WITHIN 3", "WITHIN 0", "WITHIN 8"])),
