@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import cycle
@@ -80,11 +80,20 @@ def draw(drawing: Drawing, stem: Path) -> tuple[Path, Path]:
     with _canvas(len(drawing.panels)) as (figure, axes):
         for axis, panel in zip(axes, drawing.panels, strict=True):
             _draw_panel(axis, panel)
+        _share_percentages(axes, drawing.panels)
         figure.suptitle(drawing.title, fontsize=11.5, fontweight="bold")
         png, svg = stem.with_name(stem.name + ".png"), stem.with_name(stem.name + ".svg")
         _save_small(figure, png)
         figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return png, svg
+
+
+def _share_percentages(axes: Sequence[Any], panels: Sequence[Panel]) -> None:
+    """Shares of the same thing side by side are compared by eye, so they need the same scale."""
+    if len({panel.y_label for panel in panels}) == 1 and panels[0].y_label.endswith("(%)"):
+        top = max(axis.get_ylim()[1] for axis in axes)
+        for axis in axes:
+            axis.set_ylim(top=top)
 
 
 def _save_small(figure: Any, path: Path) -> None:
