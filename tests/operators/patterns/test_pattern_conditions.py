@@ -39,7 +39,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @given(prices=st.lists(st.sampled_from(NUMBERS), min_size=4, max_size=4))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_arithmetic_overflow_and_null_agree_with_the_reference(condition: str, prices: list[int | None]) -> None:
     for strategy in (Strategy.ANY, Strategy.NEXT):
         answers(query(seq(atom("A", "a"), atom("B", "b")), condition, strategy=strategy), events("a1 a2 b3 b4", prices))
