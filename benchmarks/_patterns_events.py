@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
+import pyarrow.parquet as parquet
 
 START_MILLIS = 1_767_225_600_000
 #: Distance of events, and the window: Flink's is open at its end, ours closed. All times are even, so that it does not matter.
@@ -69,11 +70,16 @@ def make_events(number: int, keys: int, first: int = 0, seed: int = 1) -> pa.Tab
     return pa.table(columns, names=list(COLUMNS))
 
 
-def write_events(folder: Path, number: int, keys: int, slices: int) -> tuple[Path, Path]:
-    """The events as CSV, dealt to the parts in turn: once cut into slices of time for Spark, once a file per part for Flink.
+def write_events(folder: Path, number: int, keys: int, slices: int, form: str) -> tuple[Path, Path]:
+    """The events as files, dealt to the parts in turn: once cut into slices of time for Spark, once a file per part for Flink.
 
-    A micro-batch takes whole files, and a reader of Flink promises event times file by file; the bytes are the same. The
+    A micro-batch takes whole files, and a reader of Flink promises event times file by file; the rows are the same. The
     last row of each part is late enough to decide every match before it.
+
+    Parameters
+    ----------
+    form
+        `parquet` or `csv`.
 
     Returns
     -------
@@ -84,20 +90,26 @@ def write_events(folder: Path, number: int, keys: int, slices: int) -> tuple[Pat
     for each in (sliced, whole):
         each.mkdir(parents=True)
     size = number // slices
-    for number_of_slice in range(slices):
-        events = make_events(size, keys, number_of_slice * size)
-        for part in range(PARTS):
-            path = sliced / f"slice-{number_of_slice:04d}-{part}.csv"
-            _write(path, events.take(pa.array(np.arange(part, size, PARTS))), part if number_of_slice == slices - 1 else None)
+    made = [make_events(size, keys, start) for start in range(0, size * slices, size)]
+    for part in range(PARTS):
+        dealt = [events.take(pa.array(np.arange(part, size, PARTS))) for events in made]
+        dealt[-1] = _with_last(dealt[-1], part)
+        for at, events in enumerate(dealt):
+            path = sliced / f"slice-{at:04d}-{part}.{form}"
+            _write(path, events, form)
             # Spark reads files in the order of their times.
-            os.utime(path, (1_000_000 + number_of_slice, 1_000_000 + number_of_slice))
-            with (whole / f"part-{part}.csv").open("ab") as out:
-                out.write(path.read_bytes())
+            os.utime(path, (1_000_000 + at, 1_000_000 + at))
+        _write(whole / f"part-{part}.{form}", pa.concat_tables(dealt), form)
     return sliced, whole
 
 
-def _write(path: Path, events: pa.Table, last: int | None) -> None:
-    if last is not None:
-        end = events.column("millis")[-1].as_py() + 2 * WINDOW_MILLIS
-        events = pa.concat_tables([events, pa.table([[last], ["D"], [0], [end]], schema=events.schema)])
-    csv.write_csv(events, path, csv.WriteOptions(include_header=False, quoting_style="none"))
+def _with_last(events: pa.Table, part: int) -> pa.Table:
+    end = events.column("millis")[-1].as_py() + 2 * WINDOW_MILLIS
+    return pa.concat_tables([events, pa.table([[part], ["D"], [0], [end]], schema=events.schema)])
+
+
+def _write(path: Path, events: pa.Table, form: str) -> None:
+    if form == "parquet":
+        parquet.write_table(events, path)
+    else:
+        csv.write_csv(events, path, csv.WriteOptions(include_header=False, quoting_style="none"))

@@ -1,14 +1,14 @@
 """Event patterns: against Flink's MATCH_RECOGNIZE in one run, the kernel alone, and what constraints save.
 
-* `flink`: five million events of 10,000 keys in CSV, one every two milliseconds, four types. `seq` seeks an A, a B at a higher
-  price and a C in a row for one key within a minute; `kleene` an A, one or more B at rising prices and a C. Matches are
-  contiguous within a key, as Flink's are, and each start has at most one, so both find the same ones. Spark reads pairs of
-  files, a pair for each micro-batch, and keeps its state durable after each; Flink (apache-flink from PyPI in an environment
-  of its own, two slots, state on the heap, reused objects, a checkpoint every ten seconds) reads the same bytes as two
-  files. Both have run for some twenty seconds in the same process before: Flink the same job on a fifth of the events, Spark
-  the whole of it. A micro-batch has a quarter of the events and takes a few seconds, so that state is durable more often than
-  Flink's. Speed is events over the time of the micro-batches, without the first quarter, in which a query starts, and over
-  the net run time of the job. Bar: 4 times Flink's for both.
+* `flink`: five million events of 10,000 keys in Parquet (or CSV), one every two milliseconds, four types. `seq` seeks an A,
+  a B at a higher price and a C in a row for one key within a minute; `kleene` an A, one or more B at rising prices and a C.
+  Matches are contiguous within a key, as Flink's are, and each start has at most one, so both find the same ones. Spark reads
+  pairs of files, a pair for each micro-batch, and keeps its state durable after each; Flink (apache-flink from PyPI in an
+  environment of its own, two slots, state on the heap, reused objects, a checkpoint every ten seconds) reads the same rows as
+  two files. Both have run for some twenty seconds in the same process before: Flink the same job on a fifth of the events,
+  Spark the whole of it. A micro-batch has a quarter of the events and takes a few seconds, so that state is durable more often
+  than Flink's. Speed is events over the time of the micro-batches, without the first quarter, in which a query starts, and
+  over the net run time of the job. Bar: 4 times Flink's for both.
 * `kernel`: one million events through the operator in process, one core, as the median CPU time of several runs. `seq` is the
   same query with the strategy that is usual where events of other kinds lie between, skip-till-any-match: bar 2,000,000
   events a second. `contiguous` is the query of `flink`.
@@ -17,6 +17,7 @@
   When nothing fails: CPU time with constraints over that without; bar 1.03.
 
     python -m benchmarks.patterns [--parts flink,kernel,constraints] [--events 5000000] [--slices 4] [--contests seq,kleene]
+        [--form parquet]
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock as ps
@@ -65,6 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parts", default="flink,kernel,constraints")
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--slices", type=int, default=4)
+    parser.add_argument("--form", default="parquet", choices=["parquet", "csv"])
     parser.add_argument("--contests", default=",".join(contest.name for contest in CONTESTS))
     return parser.parse_args()
 
@@ -82,46 +85,61 @@ def flink_python() -> Path:
     return python
 
 
-def flinks(contests: Sequence[Contest], folder: Path, short: Path) -> dict[str, dict[str, Any]]:
+def add_parquet(python: Path) -> None:
+    """Give Flink its reader of Parquet, which apache-flink does not bring, and the Hadoop classes it needs, which Spark has."""
+    libraries = next(python.parent.parent.glob("lib/python*/site-packages/pyflink/lib"))
+    if not list(libraries.glob("flink-sql-parquet-*.jar")):
+        where = [f"-Dartifact=org.apache.flink:flink-sql-parquet:{FLINK}", f"-DoutputDirectory={libraries}"]
+        subprocess.run(["mvn", "-q", "dependency:copy", *where], check=True)
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"):
+        if not (libraries / jar.name).exists():
+            shutil.copy(jar, libraries)
+
+
+def flinks(contests: Sequence[Contest], folder: Path, short: Path, form: str) -> dict[str, dict[str, Any]]:
     """Each contest on all events, after all of them on few."""
     jobs = [
-        {"name": contest.name, "cores": 2, "path": str(path), "query": contest.flink_query}
+        {"name": contest.name, "cores": 2, "path": str(path), "form": form, "query": contest.flink_query}
         for path in (short, folder)
         for contest in contests
     ]
     plan = folder.parent / "flink.json"
     plan.write_text(json.dumps(jobs))
     script = Path(__file__).with_name("_patterns_flink.py")
-    told = subprocess.run([str(flink_python()), str(script), str(plan)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    python = flink_python()
+    if form == "parquet":
+        add_parquet(python)
+    told = subprocess.run([str(python), str(script), str(plan)], check=True, stdout=subprocess.PIPE, text=True).stdout
     print(told, file=sys.stderr)
     return {found["name"]: found for found in map(json.loads, told.splitlines()[len(contests) :])}
 
 
-def matched(spark: SparkSession, folder: Path, contest: Contest) -> DataFrame:
+def matched(spark: SparkSession, folder: Path, contest: Contest, form: str) -> DataFrame:
     """The contest as a continuous query over the files, oldest first."""
     events = (
         spark.readStream.schema(_SCHEMA)
         .option("maxFilesPerTrigger", PARTS)
-        .csv(str(folder))
+        .format(form)
+        .load(str(folder))
         .selectExpr("id", "kind", "price", "timestamp_millis(millis) AS ts")
-        .withWatermark("ts", "1 second")
     )
     return ps.match(
-        events, contest.pattern, by="id", where=contest.conditions, within=f"{WINDOW_MILLIS} milliseconds",
+        ps.stream(events, time="ts", disorder="1 second"), contest.pattern,
+        by="id", where=contest.conditions, within=f"{WINDOW_MILLIS} milliseconds",
         strategy="partition-contiguity", returns="id, a.price AS first_price, c.price AS last_price", type_column="kind",
     )  # fmt: skip
 
 
-def against_flink(contests: Sequence[Contest], number: int, slices: int) -> Mapping[str, Any]:
+def against_flink(contests: Sequence[Contest], number: int, slices: int, form: str) -> Mapping[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="penstock-patterns-"))
     try:
-        sliced, whole = write_events(folder / "all", number, KEYS, slices)
-        _, short = write_events(folder / "few", number // 5, KEYS, 1)
-        theirs = flinks(contests, whole, short)
+        sliced, whole = write_events(folder / "all", number, KEYS, slices, form)
+        _, short = write_events(folder / "few", number // 5, KEYS, 1, form)
+        theirs = flinks(contests, whole, short, form)
         spark = session()
         for contest in contests:
-            timed(f"{contest.name} (warm-up)", matched(spark, sliced, contest), number // slices)
-        ours = {each.name: timed(each.name, matched(spark, sliced, each), number // slices) for each in contests}
+            timed(f"{contest.name} (warm-up)", matched(spark, sliced, contest, form), number // slices)
+        ours = {each.name: timed(each.name, matched(spark, sliced, each, form), number // slices) for each in contests}
         spark.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -139,7 +157,7 @@ def against_flink(contests: Sequence[Contest], number: int, slices: int) -> Mapp
             "state_rows": mine.state_rows,
         }
     result["holds"] = all(each["ratio"] >= RATIO_BAR and each["same_match_count"] for each in result.values())
-    return {**result, "events": number, "flink": FLINK}
+    return {**result, "events": number, "form": form, "flink": FLINK}
 
 
 # -- the kernel alone -----------------------------------------------------------------------------------------------------
@@ -252,7 +270,7 @@ def run() -> Mapping[str, Any]:
         result["constraints"] = constraints()
     if "flink" in wanted:
         contests = [contest for contest in CONTESTS if contest.name in given.contests.split(",")]
-        result["flink"] = against_flink(contests, given.events, given.slices)
+        result["flink"] = against_flink(contests, given.events, given.slices, given.form)
     return {"holds": all(part["holds"] for part in result.values()), **result}
 
 
