@@ -100,6 +100,7 @@ def test_shifting_stays_within_64_bits(ts: int, distance: int) -> None:
     assert shifted(np.array([ts]), distance).tolist() == [min(max(ts + distance, NEVER), FOREVER)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60),
     st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=60),
@@ -110,6 +111,7 @@ def test_values_behind_prefixes_occur_as_they_do_without(values: list[int], want
     assert occur_behind(prefixes(run), run, asked).tolist() == np.isin(asked, run).tolist()
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 3000))
 def test_few_values_that_do_not_occur_have_the_prefix_of_one_that_does(number: int) -> None:
     known = prefixes(np.sort(np.random.default_rng(number).integers(0, 2**64 - 1, number, np.uint64)))
