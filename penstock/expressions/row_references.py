@@ -8,6 +8,7 @@ variables. A variable may be a subset of several.
 
 Examples
 --------
+>>> from penstock.expressions.nodes import Column
 >>> str(RowReference("A", "price", offset=1)), str(RowReference("", "price", back=2))
 ('LAST(A.price, 1)', 'PREV(price, 2)')
 >>> str(RowReference("A", function="count")), str(RowReference("", function="sum", argument=Column("price"), is_final=True))

@@ -91,6 +91,7 @@ class PatternMatch(SearchByTime):
 
     Examples
     --------
+    >>> from penstock.model.elements import Heartbeat
     >>> from penstock.model.event_patterns import seq
     >>> events = pa.RecordBatch.from_pydict({"type": ["A", "B", "B"], "id": [7, 7, 8]})
     >>> search = PatternMatch(EventQuery(seq("A", "B"), ("id",), within=10), events.schema)

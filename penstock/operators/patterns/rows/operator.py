@@ -58,6 +58,7 @@ class RowPatternMatch(SearchByTime):
     --------
     >>> from penstock.expressions.nodes import Column
     >>> from penstock.expressions.row_references import FIRST, RowReference
+    >>> from penstock.model.elements import Heartbeat
     >>> from penstock.model.row_pattern_text import parse_row_pattern
     >>> first = RowReference("a", "x", FIRST)
     >>> query = RowQuery(parse_row_pattern("a{2}"), ("k",), "t", measures=(("x", Column(str(first))),), references=(first,))
