@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.metadata.constraints.workflows.workflow import Workflow as Workflow
     from penstock.model.event_patterns import absent as absent
     from penstock.model.event_patterns import any_of as any_of
     from penstock.model.event_patterns import atom as atom
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 #: Where each public name lives. Loaded on first use: a Spark worker that needs one operator must not import everything.
 _EXPORTS = {
     "App": "penstock.runners.spark.app",
+    "Workflow": "penstock.metadata.constraints.workflows.workflow",
     "absent": "penstock.model.event_patterns",
     "aggregate": "penstock.runners.spark.functions",
     "any_of": "penstock.model.event_patterns",

@@ -48,10 +48,14 @@ def parse_application(text: str, name: str = "app", now: int | None = None) -> C
     -------
     The catalog; what its author should know although everything is legal stands in `Catalog.warnings`.
     """
-    statements = parse_statements(text, f"application '{name}'")
-    application = _Application(Catalog(name), now)
-    application.add(statements)
-    return application.catalog
+    catalog = Catalog(name)
+    extend(catalog, text, now)
+    return catalog
+
+
+def extend(catalog: Catalog, text: str, now: int | None = None) -> None:
+    """Add the statements of a text to what a catalog holds already."""
+    _Application(catalog, now).add(parse_statements(text, f"application '{catalog.name}'"))
 
 
 def parse_query(text: str, catalog: Catalog, now: int | None = None) -> ContinuousQuery:

@@ -24,7 +24,8 @@ from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.metadata.constraints.workflows.workflow import Workflow, order_fulfilment
 from penstock.model.declarations import StreamDeclaration
 
-_POLICIES = {"QUARANTINE": ViolationPolicy.RECORD, "ERROR": ViolationPolicy.ERROR, "SHADOW": ViolationPolicy.SHADOW}
+#: What can happen to events that break a constraint, by its word.
+POLICIES = {"QUARANTINE": ViolationPolicy.RECORD, "ERROR": ViolationPolicy.ERROR, "SHADOW": ViolationPolicy.SHADOW}
 #: How many types each kind takes; None for two and more.
 _TAKES: dict[str, int | None] = {
     "PRIOR": 2, "REQUIRE": 2, "AT_MOST_ONCE": 1, "TERMINAL": 1, "NEVER": 1, "EXCLUSIVE": None
@@ -51,7 +52,7 @@ def declare_constraints(
         _check_key(statement, rules, stream)
     else:
         rules = _spelled(statement, rules, list(names))
-    policy = _POLICIES[statement.policy.text] if statement.policy else ViolationPolicy.RECORD
+    policy = POLICIES[statement.policy.text] if statement.policy else ViolationPolicy.RECORD
     return DeclaredConstraints(statement.name.text, stream.name if stream else "", rules, policy)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -178,11 +178,24 @@ def aggregate(
 # -- how -------------------------------------------------------------------------------------------------------------
 
 
-def run_query(text: str, inputs: Sequence[tuple[StreamDeclaration, DataFrame]], quarantine: str) -> DataFrame:
-    """Answers of one query over DataFrames."""
+def run_query(
+    text: str,
+    inputs: Sequence[tuple[StreamDeclaration, DataFrame]],
+    quarantine: str,
+    declare: Callable[[Catalog], None] | None = None,
+) -> DataFrame:
+    """Answers of one query over DataFrames.
+
+    Parameters
+    ----------
+    declare
+        Adds what else the query may rely on.
+    """
     catalog = Catalog("penstock")
     for declaration, _ in inputs:
         catalog.add_stream(declaration)
+    if declare is not None:
+        declare(catalog)
     catalog.add_query(parse_query(f"CREATE CQ answer AS {text}", catalog))
     shards = require(inputs[0][1].sparkSession)
     frames = {declaration.name: frame for declaration, frame in inputs}

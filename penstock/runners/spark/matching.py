@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from penstock.errors import InvalidDeclaration
+from penstock.language.application import extend
+from penstock.language.constraints import POLICIES
+from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.declared import DeclaredConstraints
+from penstock.metadata.constraints.workflows.workflow import Workflow
 from penstock.model.event_patterns import Absent, And, Atom, EventPattern, Seq
+from penstock.plan.catalog import Catalog
 from penstock.runners.spark.functions import Described, Names, declared, quoted, run_query, several
 
 #: What the one stream is called inside.
@@ -25,6 +32,8 @@ def match(
     returns: str | Mapping[str, str] = "",
     type_column: str = "type",
     quarantine: str | Path = "",
+    constraints: str | Workflow = "",
+    on_violation: str = "quarantine",
     **options: str | int | bool,
 ) -> DataFrame:
     """Matches of an event pattern.
@@ -50,6 +59,11 @@ def match(
         Nothing: one row per match, with a struct for each variable and a list of structs for each repeated one.
     quarantine
         Directory for late and bad rows and events without key. Without one they fail the query.
+    constraints
+        What the process behind the events allows, as in `CREATE CONSTRAINT`: `"EXCLUSIVE(A, B), PRIOR(C, D)"`; or a `ps.Workflow`,
+        which tells it. They hold for events that agree on `by`.
+    on_violation
+        What happens to events that break them: "quarantine" (needs the directory), "error", or "shadow": nothing is given up.
     options
         `order="total"`, `reuse=False`, `kleene_last="maximal"`, `trace_ttl="1 hour"`, `terminal="Done"`,
         `max_runs_per_key=1000`, `position="offset"`, `kleene="collapse"`, `dedup=True` with `event_id="offset"`,
@@ -81,7 +95,48 @@ def match(
         f"RETURN {_measures(returns)}" if returns else "",
         f"OPTIONS ({', '.join(f'{name} {_option(value)}' for name, value in options.items())})" if options else "",
     ]
-    return run_query(" ".join(filter(None, clauses)), inputs, str(quarantine))
+    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by)) if constraints else None
+    return run_query(" ".join(filter(None, clauses)), inputs, str(quarantine), rules.declare if rules else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Constraints of a call, and what they are about.
+
+    Examples
+    --------
+    >>> Rules("EXCLUSIVE(Cash, Card), TERMINAL(Done)", "shadow", "", ("order_id",)).text
+    'CREATE CONSTRAINT constraints ON (`order_id`) AS EXCLUSIVE(Cash, Card), TERMINAL(Done) ON VIOLATION SHADOW'
+    """
+
+    given: str | Workflow
+    on_violation: str
+    stream: str
+    key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise InvalidDeclaration(
+                "constraints speak of events that belong together; say by which columns, with by=…", "ps.match"
+            )
+        if self.on_violation.upper() not in POLICIES:
+            choices = ", ".join(map(str.lower, POLICIES))
+            raise InvalidDeclaration(f"on_violation is '{self.on_violation}'; choose one of {choices}", "ps.match")
+
+    @property
+    def text(self) -> str:
+        """The declaration, where the constraints are written down."""
+        about = f"{quoted(self.stream)} " if self.stream else ""
+        key = ", ".join(map(quoted, self.key))
+        return f"CREATE CONSTRAINT constraints ON {about}({key}) AS {self.given} ON VIOLATION {self.on_violation.upper()}"
+
+    def declare(self, catalog: Catalog) -> None:
+        if isinstance(self.given, str):
+            extend(catalog, self.text)
+            return
+        rules = self.given.constraints()
+        known = ConstraintSet(self.key, rules.event_types, rules.constraints, rules.is_trusted)
+        catalog.add_constraints(DeclaredConstraints("constraints", self.stream, known, POLICIES[self.on_violation.upper()]))
 
 
 def pattern_text(pattern: EventPattern) -> str:
