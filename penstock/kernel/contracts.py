@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -96,6 +97,15 @@ class PassesRows(Protocol):
     """An operator whose output has its input rows as they are, so that it may be asked about them who reads it."""
 
     passes_rows: bool
+
+
+@runtime_checkable
+class Spilling(Protocol):
+    """An operator that can keep part of its state outside of memory."""
+
+    def spill_to(self, directory: Path) -> None:
+        """Where it may do so, handed in by the host before anything else; answers and snapshots never depend on it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

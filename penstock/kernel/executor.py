@@ -9,9 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, State, Steered
+from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, Spilling, State, Steered
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import Ingress
 from penstock.kernel.packets import Packet, PacketKind
@@ -67,11 +68,14 @@ class Kernel:
     ----------
     clock
         Nanoseconds for reports; a virtual clock makes them exact. Results never depend on it.
+    spill
+        Directory for what operators do not keep in memory; None: the host has none.
     """
 
     def __init__(
-        self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns, shard: int = 0, shards: int = 1
-    ) -> None:
+        self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns, shard: int = 0, shards: int = 1,
+        spill: Path | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.policy = policy
         self.clock = clock
@@ -80,6 +84,8 @@ class Kernel:
         for work in self._work.values():
             if isinstance(work.operator, Steered):
                 work.operator.use_clock(clock)
+            if spill is not None and isinstance(work.operator, Spilling):
+                work.operator.spill_to(spill)
         self._answers: list[Answer] = []
         self._refused: list[Quarantined] = []
         self._budget_rows: int | None = None

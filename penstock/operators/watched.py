@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from penstock.kernel.contracts import Operator, State
+from penstock.kernel.contracts import Operator, Spilling, State
 from penstock.metadata.statistics import JoinWatch, WatchedInput
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Elements, Metadata
@@ -36,6 +37,11 @@ class Watched:
     def __init__(self, make: Callable[[], Operator], inputs: Sequence[WatchedInput]) -> None:
         self.operator = make()
         self.watch = JoinWatch(inputs)
+
+    def spill_to(self, directory: Path) -> None:
+        """As the join does."""
+        if isinstance(self.operator, Spilling):
+            self.operator.spill_to(directory)
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         self.watch.see(port, batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock.kernel.executor import Answer, Kernel
@@ -27,8 +28,10 @@ class StepResult:
     refused: list[Quarantined] = field(default_factory=list)
 
 
-def make_kernel(stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns) -> Kernel:
-    return Kernel(stage.graph, make_policy(policy), clock, shard, shards)
+def make_kernel(
+    stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns, spill: Path | None = None
+) -> Kernel:
+    return Kernel(stage.graph, make_policy(policy), clock, shard, shards, spill)
 
 
 def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> StepResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +55,8 @@ class LocalRunner:
         another run has noted in `decisions` make the same run again.
     memory
         Shares a limit among the joins that can spill.
+    spill
+        Directory for what they spill; None: it stays in this process, encoded.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class LocalRunner:
         clock: Callable[[], int] = time.perf_counter_ns,
         is_steered: bool = True,
         memory: MemorySharing | None = None,
+        spill: Path | None = None,
     ) -> None:
         self.job = job
         self.encode = encode
         self.collected = Collected({name: [] for name in job.outputs})
         self._policy = policy
         self._clock = clock
+        self._spill = spill
         self._epoch = 0
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
@@ -81,7 +86,7 @@ class LocalRunner:
         self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
 
     def _kernel(self, stage: Stage, shard: int) -> Kernel:
-        return make_kernel(stage, self._policy, shard, self.job.shards, self._clock)
+        return make_kernel(stage, self._policy, shard, self.job.shards, self._clock, self._spill)
 
     def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
         """One micro-batch: rows by stream name (several record batches: pieces of one packing task, in order)."""

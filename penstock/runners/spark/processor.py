@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -112,7 +114,8 @@ class ShardProcessor(StatefulProcessor):
         version = self._store.version()
         if live is not None and live.version == version:
             return live, False
-        fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards))
+        spill = Path(tempfile.gettempdir())
+        fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards, spill=spill))
         if version:
             # A stale kernel is of no use, but segments it shares with the stored one need not come through the pipe again.
             state, fresh.stored = self._store.load(self.host.stage.graph.fingerprint, live.stored if live is not None else {})

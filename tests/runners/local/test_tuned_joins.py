@@ -14,9 +14,12 @@ from penstock.apps.tuning import tune_application
 from penstock.errors import InvalidConfiguration, InvalidOption, StateFormat, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
+from penstock.lowering.statistics import with_statistics
 from penstock.lowering.tuning import check_decision, request, tunable_joins, tuning
 from penstock.model.elements import Control
 from penstock.operators.joins.pjoin.registry import PULL
+from penstock.operators.joins.pjoin.spill import FileStore
+from penstock.operators.watched import Watched
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.control import ControlLog
@@ -193,3 +196,27 @@ def test_decisions_of_two_processes_get_numbers_of_their_own(tmp_path: Path, mon
     monkeypatch.setattr(ControlLog, "__len__", lambda self: next(stale, 1))
     assert second.append("two") == 1
     assert [kind for kind, _ in first.read(0, 2)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_what_is_spilled_leaves_the_process_where_the_host_has_a_disk(is_watched: bool, tmp_path: Path) -> None:
+    """The same answers from files as from memory, over a restart at every step; the files have no names."""
+    catalog = parse_application(f"{STREAMS} CREATE CQ q AS {JOIN.format(hint='PJOIN(memory_rows = 10, buckets = 4)')};")
+    job = build_job(catalog, 2)
+    schema = catalog.stream("a").schema.arrow
+    found = []
+    for spill in (tmp_path, None):
+        runner = LocalRunner(with_statistics(job, catalog) if is_watched else job, spill=spill)
+        for ts in range(6):
+            rows = [{"k": 7 * ts + at, "ts": ts} for at in range(30)]
+            runner.run({name: pa.RecordBatch.from_pylist(rows, schema=schema) for name in "ab"})
+            runner.restore(runner.snapshot())
+        kernel = runner.kernels[1, 0]
+        (operator,) = [work.operator for name, work in kernel._work.items() if name.startswith("WindowJoin")]
+        join: Any = operator.operator if isinstance(operator, Watched) else operator
+        assert isinstance(join.payload.store, FileStore) is (spill is not None)
+        assert join.payload.store.num_bytes > 0
+        runner.end()
+        found.append(sorted(map(str, runner.collected.rows("q"))))
+    assert found[0] == found[1] != []
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from penstock.operators.joins.pjoin.config import Access, PJoinConfig
 from penstock.operators.joins.pjoin.engine import Engine
 from penstock.operators.joins.pjoin.payload import Payload
 from penstock.operators.joins.pjoin.saving import Saving
-from penstock.operators.joins.pjoin.spill import EncodedStore, SpillStore
+from penstock.operators.joins.pjoin.spill import EncodedStore, FileStore, SpillStore
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
 OUTPUT_ROWS = 1 << 20
@@ -123,6 +124,11 @@ class PJoin:
         self.engine = Engine(self._config, self._schemas, self.keys, self)
         self.payload = Payload(self.engine.core, self._spill)
         self._saving = Saving(self.engine, self.payload)
+
+    def spill_to(self, directory: Path) -> None:
+        """Keep what is spilled from now on in files; called before there is any state."""
+        self._spill = FileStore(directory)
+        self._begin()
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,15 @@
 
 A chunk is written once, when a bucket leaves memory, read when a disk join needs it, and dropped or replaced afterwards. In
 a snapshot it is one segment with the encoded bytes as its only cell, so a host stores it once, in the batch that spilled it,
-and nobody decodes it on the way. A host whose store can be read chunk by chunk may hand in its own `SpillStore`.
+and nobody decodes it on the way. A host that has a disk says so (`Spilling`).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Protocol
 
 import numpy as np
@@ -110,9 +112,15 @@ class EncodedStore:
 
 
 class FileStore:
-    """Chunks as files, mapped into memory only while they are read; for hosts that give a directory of their own.
+    """Chunks as files, mapped into memory: the system reads their pages when they are asked for and gives them up at will.
 
-    Files are a cache of what snapshots hold: they are written anew from a snapshot after a restart.
+    A file loses its name as soon as it is mapped, so nothing is left behind, however the process ends. Files are a cache of
+    what snapshots hold: they are written anew from a snapshot after a restart.
+
+    Parameters
+    ----------
+    directory
+        On a disk: pages of a file system in memory cannot be given up.
 
     Examples
     --------
@@ -125,45 +133,41 @@ class FileStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._sizes: dict[str, int] = {}
-        for stale in directory.glob("*.chunk"):
-            stale.unlink()
-
-    def _path(self, name: str) -> Path:
-        return self._directory / f"{name}.chunk"
+        self._bodies: dict[str, pa.Buffer] = {}
 
     def put(self, name: str, rows: pa.RecordBatch) -> None:
-        self._write(name, encode(rows))
+        self._bodies[name] = self._written(encode(rows))
 
-    def _write(self, name: str, body: pa.Buffer) -> None:
+    def _written(self, body: pa.Buffer) -> pa.Buffer:
+        """The same bytes, in a file without a name."""
         try:
-            self._path(name).write_bytes(body)
+            handle, path = mkstemp(".chunk", "spilled-", self._directory)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(body)
+                with pa.memory_map(path) as mapped:
+                    return mapped.read_buffer()
+            finally:
+                os.unlink(path)
         except OSError as found:
-            place = f"'{self._path(name)}'"
-            raise StateUnwritable(f"{body.size} bytes cannot be spilled to {place}: {found}; free space there") from found
-        self._sizes[name] = body.size
-
-    def _mapped(self, name: str) -> pa.Buffer:
-        with pa.memory_map(str(self._path(name))) as file:
-            return file.read_buffer()
+            text = f"{body.size} bytes cannot be spilled to '{self._directory}': {found}; free space there"
+            raise StateUnwritable(text) from found
 
     def get(self, name: str) -> pa.RecordBatch:
-        return decode(self._mapped(name))
+        return decode(self._bodies[name])
 
     def drop(self, name: str) -> None:
-        del self._sizes[name]
-        self._path(name).unlink()
+        del self._bodies[name]
 
     def segments(self) -> Mapping[str, pa.RecordBatch]:
-        return {name: as_segment(self._mapped(name)) for name in self._sizes}
+        return {name: as_segment(body) for name, body in self._bodies.items()}
 
     def load(self, name: str, segment: pa.RecordBatch) -> None:
-        self._write(name, body_of(segment))
+        self._bodies[name] = self._written(body_of(segment))
 
     def clear(self) -> None:
-        for name in list(self._sizes):
-            self.drop(name)
+        self._bodies.clear()
 
     @property
     def num_bytes(self) -> int:
-        return sum(self._sizes.values())
+        return sum(body.size for body in self._bodies.values())

@@ -307,7 +307,8 @@ def test_spilled_rows_are_not_held_decoded(in_files: bool, tmp_path: Path) -> No
     names = {name for name in join.snapshot().segments if name.startswith("spill")}
     assert names
     assert all(join.snapshot().segments[name].num_rows == 1 for name in names)
-    assert len(list(tmp_path.glob("*.chunk"))) == (len(names) if in_files else 0)
+    assert store.num_bytes > 0
+    assert list(tmp_path.iterdir()) == []  # files lose their names when they are written
     fresh = PJoin(schemas, [["0.k"], ["1.k"]], WINDOWS, pa.schema([*schemas[0], *schemas[1]]), None, None, config)
     fresh.restore(join.snapshot())
     out = fresh.on_metadata(0, End())

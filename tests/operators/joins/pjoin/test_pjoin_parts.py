@@ -144,5 +144,6 @@ def test_chunks_travel_between_stores_without_being_decoded(tmp_path: Path) -> N
     held.load("a", files.segments()["a"])
     assert held.get("a").equals(rows)
     assert files.get("a").equals(rows)
+    assert list(tmp_path.iterdir()) == []  # not even while it is in use
     files.drop("a")
-    assert list(tmp_path.iterdir()) == []
+    assert files.num_bytes == 0
