@@ -8,6 +8,7 @@ from functools import partial
 from penstock.expressions.event_queries import EventQuery
 from penstock.kernel.contracts import Operator
 from penstock.metadata.constraints.describe import describe
+from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.event_patterns import Absent, Atom, Strategy
 from penstock.model.pattern_terms import Term
 from penstock.operators.patterns.conditions import Conditions
@@ -27,6 +28,13 @@ def pattern_recipe(node: nodes.PatternMatch) -> Callable[[], Operator]:
     return make
 
 
+_ON_VIOLATION = {
+    ViolationPolicy.RECORD: "an event that breaks them is set aside with the reason",
+    ViolationPolicy.ERROR: "an event that breaks them stops the query",
+    ViolationPolicy.SHADOW: "they are only watched, and nothing is given up",
+}
+
+
 def shown_patterns(node: nodes.PatternMatch) -> list[str]:
     """The automaton, when conditions are tested, and what constraints conclude, for explain."""
     query, conditions = node.query, Conditions(node.query, node.input.schema)
@@ -39,7 +47,7 @@ def _concluded(node: nodes.PatternMatch) -> list[str]:
     if made.registration is None:
         return []
     exact = ["the rest of the query is refuted anew after every event"] if node.is_exact else []
-    return [f"constraints, a violation is met by {node.on_violation}", *describe(made.registration), *exact]
+    return [f"constraints; {_ON_VIOLATION[node.on_violation]}", *describe(made.registration), *exact]
 
 
 # -- automaton --------------------------------------------------------------------------------------------------------

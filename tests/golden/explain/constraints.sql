@@ -24,7 +24,7 @@ query dear
   . automaton: 0 -CheckInventory-> 1 -UseRemoteStock-> 2 -GenerateInvoice g-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id
   . tested before an event is stored: g: price > 200
-  . constraints, a violation is met by record
+  . constraints; an event that breaks them is set aside with the reason
   . leaves: CheckInventory, UseRemoteStock after CheckInventory, GenerateInvoice after UseRemoteStock
   . verdict: can match
   . fail at once:
@@ -49,7 +49,7 @@ query quoted
   . automaton of alternative 1: 0 -UseRemoteStock-> 1 -GenerateInvoice-> 2 -FinishOrder-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id
   . tested before an event is stored: q: price > 200
-  . constraints, a violation is met by record
+  . constraints; an event that breaks them is set aside with the reason
   . leaves: OrderFromSupplier, GenerateQuote after OrderFromSupplier, UseRemoteStock, GenerateInvoice after UseRemoteStock, FinishOrder after GenerateQuote and GenerateInvoice
   . branches (mask: 2 alternatives alive at the start):
   .   the branch of OrderFromSupplier, GenerateQuote
@@ -82,7 +82,7 @@ query odd
   . automaton of alternative 0: 0 -UseLocalStock-> 1 -UseRemoteStock u-> 2 match
   . automaton of alternative 1: 0 -SendQuote-> 1 -CancelOrder-> 2 match
   . sequence scan and construction over stacks of events; a trace for each order_id
-  . constraints, a violation is met by record
+  . constraints; an event that breaks them is set aside with the reason
   . leaves: UseLocalStock, UseRemoteStock after UseLocalStock, SendQuote, CancelOrder after SendQuote
   . branches (mask: 1 alternatives alive at the start):
   .   the branch of UseLocalStock, UseRemoteStock
