@@ -18,6 +18,7 @@ from numba import njit
 UInt64s = npt.NDArray[np.uint64]
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
+_NO_BOUNDS = np.frombuffer(bytes(4), np.int32)
 
 
 @njit(cache=True)
@@ -84,7 +85,7 @@ def _fold(column: pa.Array, out: UInt64s) -> None:
     if words is not None:
         _hash_words(words, out)
     else:
-        offsets, data = byte_layout(column)
+        offsets, data = _short_layout(column) if pa.types.is_string(column.type) else byte_layout(column)
         _hash_bytes(offsets, data, out)
     if before is not None:
         null = column.is_null().to_numpy(zero_copy_only=False)
@@ -96,9 +97,13 @@ def fixed_words(column: pa.Array) -> UInt64s | None:
     """Values of a fixed-width column as 64-bit words, equal exactly where the values are; None for other types."""
     kind = column.type
     if pa.types.is_floating(kind):
-        values = pc.fill_null(column, 0.0).cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
-        words = values.view(np.uint64)
-        return np.where(np.isnan(values), np.uint64(0x7FF8000000000000), words)
+        # A call costs more than the values of a small column, so none is made for nothing.
+        column = pc.fill_null(column, 0.0) if column.null_count else column
+        column = column if pa.types.is_float64(kind) else column.cast(pa.float64())
+        values = column.to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
+        words: UInt64s = values.view(np.uint64)
+        is_nan = np.isnan(values)
+        return np.where(is_nan, np.uint64(0x7FF8000000000000), words) if is_nan.any() else words
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
@@ -111,6 +116,13 @@ def fixed_words(column: pa.Array) -> UInt64s | None:
         column = pc.fill_null(column, 0)
     integers: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return integers.view(np.uint64)
+
+
+def _short_layout(column: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """The same as `byte_layout` for texts as they are, without a copy."""
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1] if len(column) else _NO_BOUNDS
+    return bounds, np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
 
 
 def byte_layout(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

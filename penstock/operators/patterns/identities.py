@@ -37,14 +37,16 @@ def match_ids(starts: Int64s, atoms: Int64s, rows: Int64s, stored: Batch, names:
     >>> bool((match_ids(np.array([0, 2]), np.array([0, 1]), taken[:2], again, ["id"]) == ids[:1]).all())
     True
     """
-    identity = np.zeros(stored.num_rows, np.int64)
-    # Lists share events, and most stored rows belong to no match.
-    taken = np.zeros(stored.num_rows, np.bool_)
-    taken[rows] = True
-    chosen = np.flatnonzero(taken)
-    columns = [stored.column(name).take(pa.array(chosen)) for name in names]
-    identity[chosen] = hash_columns([pa.array(stored.ts[chosen]), *columns], len(chosen)).view(np.int64)
-    return _told_apart(hash_matches(starts, atoms, identity[rows]))
+    if len(rows) < stored.num_rows:
+        return _told_apart(hash_matches(starts, atoms, _identities(rows, stored, names)))
+    # Lists share events.
+    return _told_apart(hash_matches(starts, atoms, _identities(np.arange(stored.num_rows), stored, names)[rows]))
+
+
+def _identities(rows: Int64s, stored: Batch, names: Sequence[str]) -> Int64s:
+    # All columns in one call: a call costs more than the few rows of most answers.
+    taken = stored.rows.select(list(names)).take(pa.array(rows))
+    return hash_columns([pa.array(stored.ts[rows]), *taken.columns], len(rows)).view(np.int64)
 
 
 def _told_apart(ids: Int64s) -> Int64s:
