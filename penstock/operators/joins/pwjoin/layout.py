@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.model.batch import Int64s
-from penstock.model.elements import FOREVER, NEVER
+from penstock.model.elements import NEVER
 from penstock.model.windows import Rows, Sliding
 from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow
 from penstock.operators.joins.pwjoin.trace import TOTALS
@@ -212,8 +212,3 @@ def grown(array: Int64s, rows: int, axis: int = 0) -> Int64s:
     part: list[Any] = [slice(length) for length in array.shape]
     larger[tuple(part)] = array
     return larger
-
-
-def saturating(value: int, distance: int) -> int:
-    """`value + distance` within 64 bits."""
-    return max(NEVER, min(FOREVER, value + distance))

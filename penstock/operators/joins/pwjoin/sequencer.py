@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.kernel.contracts import State
@@ -142,6 +141,8 @@ class Sequencer:
 def ranks_before(streams: Int64s, counts: Int64s) -> Int64s:
     """For rows in order: how many rows of every stream came before each; `counts` before the first.
 
+    The row with number n of a stream, counted from 1, is among its last C for a row of rank r there if r - C < n ≤ r.
+
     Examples
     --------
     >>> ranks_before(np.array([0, 1, 0]), np.array([4, 0])).tolist()
@@ -150,17 +151,3 @@ def ranks_before(streams: Int64s, counts: Int64s) -> Int64s:
     own: Int64s = (streams[:, None] == np.arange(len(counts))).astype(np.int64)
     before: Int64s = counts + np.cumsum(own, axis=0) - own
     return before
-
-
-def in_row_window(seq: Int64s, rank: Int64s, size: int) -> npt.NDArray[np.bool_]:
-    """Which stored rows, numbered from 1, are among the last `size` of their stream for a row with this rank.
-
-    The condition of a columnar join: for a row t of one stream and rows of another, `rank` is t's rank in that other.
-
-    Examples
-    --------
-    >>> in_row_window(np.array([1, 2, 3, 4]), np.array([3, 3, 3, 3]), 2).tolist()
-    [False, True, True, False]
-    """
-    found: npt.NDArray[np.bool_] = (rank - size < seq) & (seq <= rank)
-    return found
