@@ -158,6 +158,12 @@ def test_constraints_change_no_answer_of_orders_that_obey_them(played: Played) -
     assert refused <= played.deviating
 
 
+def test_most_orders_are_given_up_early_and_the_rest_of_their_events_passed_over(played: Played) -> None:
+    (watched,) = [found for found in played.runner.report().values() if "failed_traces" in found]
+    assert 0.5 * len(played.orders) < watched["failed_traces"] < len(played.orders)
+    assert watched["skipped"] > 0.1 * watched["rows_in"]
+
+
 def test_nothing_is_kept_of_orders_when_the_stream_has_ended(played: Played) -> None:
     assert sum(counters.get("state_rows", 0) for counters in played.runner.report().values()) == 0
 

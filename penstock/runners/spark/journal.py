@@ -93,6 +93,7 @@ class Summary:
     filters: tuple[FilterStanding, ...] = ()
     #: Rows that went to the quarantine, by reason; operators set rows aside too, and some of them are used all the same.
     refused: Mapping[str, int] = field(default_factory=dict)
+    operators: tuple[OperatorTally, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -203,6 +204,7 @@ class Journal:
             self.joins(),
             self._filters(),
             dict(self._refused),
+            self.last.operators if self.last else (),
         )
 
     def _speed(self) -> float:

@@ -128,12 +128,13 @@ class LiveTable:
         if self._last is None:
             return Group(title, Text(_FIRST, style="dim"))
         tables = [_queries(self._last), _operators(self._last), *([_filters(self._last)] if self._last.filters else [])]
+        spared = [Text(operator.spared, style="dim") for operator in self._last.operators if operator.spared]
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
-        used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks)
+        used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks) + 2 * len(spared)
         per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
         if per_query >= 1 and (answers := samples(min(per_query, _MOST_SAMPLES))):
             tables.append(_samples(answers))
-        return Group(title, Text(headline(self._last)), *remarks, *tables)
+        return Group(title, Text(headline(self._last)), *remarks, *tables, *spared)
 
 
 def make_display(console: Console, title: str, is_plain: bool = False, remark: Remark | None = None) -> Display:
@@ -288,6 +289,9 @@ class Ending:
             f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
             highlight=False,
         )
+        for operator in summary.operators:
+            if operator.spared:
+                console.print(f"constraints: {operator.spared}", highlight=False, markup=False)
         if summary.refused:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.refused.items()))
             console.print(f"rows in the quarantine, by reason: {reasons}", highlight=False, markup=False)

@@ -57,7 +57,10 @@ class QueryTally:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTally:
-    """An operator that keeps state, and how it got rid of rows: out of the window, or closed by a punctuation."""
+    """An operator that keeps state, and how it got rid of rows: out of the window, or closed by a punctuation.
+
+    An event pattern under constraints gives traces up that cannot match any more, and passes over the rest of their events.
+    """
 
     operator: str
     queries: tuple[str, ...]
@@ -66,6 +69,24 @@ class OperatorTally:
     expired: int
     purged: int
     queue_rows: int
+    given_up: int = 0
+    passed_over: int = 0
+
+    @property
+    def spared(self) -> str:
+        """What constraints have spared, for people; "" if nothing.
+
+        Examples
+        --------
+        >>> OperatorTally("PatternMatch6", ("dear", "alerts"), 54, 1757, 0, 0, 0, given_up=95, passed_over=225).spared
+        'PatternMatch6 (for dear, alerts) gave up 95 traces that could not match any more, and passed over 225 of their events'
+        """
+        if not self.given_up:
+            return ""
+        return (
+            f"{self.operator} (for {', '.join(self.queries)}) gave up {self.given_up:,} traces that could not match any more, and "
+            f"passed over {self.passed_over:,} of their events"
+        )
 
 
 def tally_readers(job: Job, report: BatchReport) -> list[ReaderTally]:
@@ -114,9 +135,15 @@ def tally_operators(job: Job, report: BatchReport) -> list[OperatorTally]:
     """Operators that have kept anything so far, in the order rows pass them."""
     kinds = ("state_rows", "state_bytes", "expired", "purged", "queue_rows")
     return [
-        OperatorTally(node, _ordered(job, queries), **{kind: counters.get(kind, 0) for kind in kinds})
+        OperatorTally(
+            node,
+            _ordered(job, queries),
+            **{kind: counters.get(kind, 0) for kind in kinds},
+            given_up=counters.get("failed_traces", 0),
+            passed_over=counters.get("skipped", 0),
+        )
         for node, queries, counters in _operators(job, report)
-        if any(counters.get(kind, 0) for kind in kinds)
+        if any(counters.get(kind, 0) for kind in (*kinds, "failed_traces"))
     ]
 
 

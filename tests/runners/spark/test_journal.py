@@ -133,16 +133,18 @@ def test_the_ending_shows_that_nothing_is_lost(told: tuple[Journal, list[Moment]
     assert "✗" not in out.getvalue()
 
 
-def test_rows_set_aside_are_told_by_reason_batch_after_batch() -> None:
+def test_rows_set_aside_are_told_by_reason_and_what_constraints_spared() -> None:
     source = Source()
     journal = Journal("journal", source.runner.job)
     reports = [replace(source.next(rows), refused={"constraint_violated": number}) for number, rows in enumerate(BATCHES, 1)]
+    reports[-1].operators["GroupBy1"] |= {"failed_traces": 9, "skipped": 40}
     moments = [*journal.hear(reports[:1]), *journal.hear(reports)]
     assert [moment.refused for moment in moments] == [{"constraint_violated": total} for total in (1, 3, 6)]
     assert headline(moments[-1]).endswith("6 broke a constraint")
     out = io.StringIO()
     Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
     assert "rows in the quarantine, by reason: 6 constraint_violated" in out.getvalue()
+    assert "gave up 9 traces that could not match any more, and passed over 40 of their events" in " ".join(out.getvalue().split())
 
 
 def test_lines_say_once_that_the_first_batch_takes_longer(told: tuple[Journal, list[Moment]]) -> None:
