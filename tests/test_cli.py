@@ -158,3 +158,22 @@ def test_reading_commands_do_not_import_spark(bounded: str) -> None:
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "penstock", "version"], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == f"penstock {__version__}\n"
+
+
+def test_tune_writes_a_decision_for_the_run_of_a_checkpoint_and_refuses_mistakes(tmp_path: Path) -> None:
+    file, checkpoint = tmp_path / "joined.sql", tmp_path / "checkpoint"
+    file.write_text(UNBOUNDED.replace("SELECT a.item", "SELECT /*+ XJOIN */ a.item"))
+    given = ("tune", str(file), "pairs", "--checkpoint", str(checkpoint))
+    result = penstock(*given, "memory_rows=5")
+    assert result.exit_code == 2
+    assert "the checkpoint of no run" in result.stderr
+    records = {"shards": "2", "now_us": "0"}
+    (checkpoint / "penstock").mkdir(parents=True)
+    for name, value in records.items():
+        (checkpoint / "penstock" / name).write_text(value)
+    assert "Did you mean 'memory_rows'" in penstock(*given, "memory_row=5").stderr
+    result = penstock(*given, "memory_rows=5")
+    assert result.exit_code == 0
+    assert result.stdout == "decision 0: the next micro-batch of 'pairs' obeys it\n"
+    (decision,) = (checkpoint / "penstock" / "control").glob("*.json")
+    assert json.loads(decision.read_text())["detail"]["memory_rows"] == 5

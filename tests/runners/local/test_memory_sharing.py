@@ -10,6 +10,8 @@ import pytest
 from penstock.errors import InvalidDeclaration, OutOfMemory
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
+from penstock.model.elements import Control
+from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.memory import MemorySharing, size_in_bytes
 
@@ -89,6 +91,21 @@ def test_decisions_that_were_noted_make_the_same_run_again() -> None:
     for _ in range(6):
         again.step()
     assert again.counts("tuples_spilled") == shared.counts("tuples_spilled")
+    shared.runner.end()
+
+
+def test_without_a_limit_a_join_has_what_its_hint_says_again() -> None:
+    shared = Shared(8_000, text=TEXT.replace("PJOIN", "PJOIN(memory_bytes = 777)"))
+
+    def limits() -> set[int]:
+        operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._work.values()]
+        return {found.engine.config.memory_bytes for found in operators if hasattr(found, "engine")}
+
+    shared.step(restart=True)
+    assert limits() == {2_000}  # half of the limit for each join, half of that for each shard
+    shared.runner.run({}, [Control(0, "memory", {"bytes": None})])
+    shared.runner.restore(shared.runner.snapshot())
+    assert limits() == {777, PJoinConfig().memory_bytes}
     shared.runner.end()
 
 
