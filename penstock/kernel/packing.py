@@ -334,6 +334,9 @@ def split_mark(mark: Punctuation, keys: tuple[str, ...] | None, shards: int, sch
     if keys == () or shards == 1:
         yield 0, mark
         return
+    if keys and keys != EVERYWHERE and len(keys) == 1 and mark.pattern(keys[0]).whole is not None:
+        yield from _split_numbers(mark, keys[0], shards, schema)
+        return
     listed = _listed(mark, keys or ()) if keys != EVERYWHERE else []
     if not listed:
         for shard in range(shards):

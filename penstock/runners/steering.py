@@ -30,11 +30,6 @@ class Steering:
     def __bool__(self) -> bool:
         return bool(self._recipes)
 
-    @property
-    def has_decisions(self) -> bool:
-        """Whether there is anything to decide."""
-        return any(recipe.is_steered for recipe in self._recipes.values())
-
     def hear(self, batch: int, told: Told) -> list[Control]:
         """Take in what shards tell about a micro-batch; returns what they shall know from the next one on."""
         decisions = []

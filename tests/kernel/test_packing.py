@@ -16,7 +16,7 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
 from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
-from penstock.model.patterns import between, constant, one_of
+from penstock.model.patterns import between, constant, one_of, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field, Schema
 
@@ -155,6 +155,15 @@ def test_constants_go_to_their_shard_lists_are_split_and_the_rest_goes_everywher
     assert list(split_mark(wide, ("k",), 3, SCHEMA)) == [(0, wide), (1, wide), (2, wide)]
     assert list(split_mark(single, None, 3, SCHEMA)) == [(0, single), (1, single), (2, single)]
     assert list(split_mark(single, (), 3, SCHEMA)) == [(0, single)]
+
+
+@given(st.sets(st.integers(-(2**40), 2**40), min_size=2, max_size=40), st.integers(2, 5))
+def test_a_list_from_data_is_split_as_one_of_single_values(values: set[int], shards: int) -> None:
+    from_data = Punctuation.of(SCHEMA.names, k=one_of_array(pa.array(sorted(values))))
+    by_hand = Punctuation.of(SCHEMA.names, k=one_of(values))
+    assert from_data.pattern("k").whole is not None
+    assert by_hand.pattern("k").whole is None
+    assert dict(split_mark(from_data, ("k",), shards, SCHEMA)) == dict(split_mark(by_hand, ("k",), shards, SCHEMA))
 
 
 def test_a_constant_on_several_key_columns_goes_to_the_one_shard_that_owns_it() -> None:

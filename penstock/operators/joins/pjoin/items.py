@@ -19,8 +19,6 @@ from penstock.operators.joins.pjoin.engine import Engine
 from penstock.operators.joins.pjoin.trace import IDLE, PUNCTUATION, REQUEST, TUPLE, Items, Trace
 
 _SCHEMA = Schema.of(key=pa.int64())
-#: Columns of the history: levels, then the counters.
-_LEVELS = ("stored_0", "stored_1", "memory_rows")
 
 
 def run_items(
