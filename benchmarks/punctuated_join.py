@@ -1,13 +1,14 @@
 """A join that forgets by punctuations against Spark's own stream-stream join and against our join with a window, in one run.
 
 Auctions are offered once each; bids choose among the open ones with a Zipf-like law; every close is announced in the stream
-of bids. 250,000 bids per micro-batch that span 10 s, 12,500 auctions, 2,000 of them open at a time, ten million bids in all.
+of bids. A million bids per micro-batch that span 40 s, 50,000 auctions, 2,000 of them open at a time, ten million bids in all.
 
 * `penstock`: no window; auctions are unique, bids announce closes.
 * `spark`: equal keys and the tightest bound that is true of this feed, a bid comes between its auction's opening and the
   longest life of an auction (3.2 s). Whoever does not know the generator cannot write it. Watermarks wait for nothing. Each
-  state format is tried on a shorter run, the best one runs in full, on RocksDB with changelog checkpointing. State rows come
-  from a run of their own, because counting them slows Spark's join down.
+  state format is tried on a shorter run, the best one also with larger micro-batches, and what is fastest runs in full, on
+  RocksDB with changelog checkpointing. State rows come from a run of their own with the smaller micro-batches, because
+  counting them slows Spark's join down, and because they grow with a micro-batch: the watermark stays behind it.
 * `window`: our join with the same bound as a window, without punctuations.
 
 What punctuations cost where they help nothing is measured in process, as the least CPU time of several runs, because a few per
@@ -41,9 +42,11 @@ from penstock.model.windows import Sliding
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.runners.local.runner import LocalRunner
 
-BIDS = 250_000
+BIDS = 1_000_000
 #: Micro-batches before any is timed, in which the JVM and the workers compile.
-WARM_UP = 20
+WARM_UP = 6
+#: The other size of a micro-batch that Spark may choose.
+SMALL = BIDS // 4
 _PER_ITEM, _OPEN, _RATE = 20, 2_000, 25_000
 _LONGEST = "3200 milliseconds"
 _FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -51,7 +54,6 @@ _COUNT_STATE = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 _AUCTION = "item_id BIGINT, seller BIGINT, reserve DOUBLE, opens TIMESTAMP"
 _BID = "item_id BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP"
 _COLUMNS = ("item_id", "seller", "reserve", "opens", "bidder", "price", "ts")
-_ROWS = BIDS + BIDS // _PER_ITEM
 
 
 def arguments() -> argparse.Namespace:
@@ -61,17 +63,18 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def sides(spark: SparkSession, batches: int, marks: str) -> tuple[DataFrame, DataFrame]:
-    options = {
-        "rate": _RATE, "bids_per_item": _PER_ITEM, "open_items": _OPEN, "rows_per_batch": BIDS, "total": BIDS * batches,
-    }  # fmt: skip
+def rows_of(bids: int) -> int:
+    return bids + bids // _PER_ITEM
+
+
+def sides(spark: SparkSession, batches: int, step: int = BIDS) -> tuple[DataFrame, DataFrame]:
+    options = {"rate": _RATE, "bids_per_item": _PER_ITEM, "open_items": _OPEN, "rows_per_batch": step, "total": step * batches}
     auctions = feed_frame(spark, _AUCTION, workload="auction.auction", **options)
-    bids = feed_frame(spark, _BID + (", mark STRING" if marks else ""), workload="auction.bid", marks=marks or "none", **options)
-    return auctions, bids
+    return auctions, feed_frame(spark, f"{_BID}, mark STRING", workload="auction.bid", marks="constant", **options)
 
 
 def ours(spark: SparkSession, batches: int) -> DataFrame:
-    auctions, bids = sides(spark, batches, "constant")
+    auctions, bids = sides(spark, batches)
     joined = ps.join(
         ps.stream(auctions, time="opens", unique="item_id"), ps.stream(bids, time="ts", punctuations="mark"), on="item_id"
     )
@@ -79,29 +82,34 @@ def ours(spark: SparkSession, batches: int) -> DataFrame:
 
 
 def windowed(spark: SparkSession, batches: int) -> DataFrame:
-    auctions, bids = sides(spark, batches, "constant")
+    auctions, bids = sides(spark, batches)
     data = bids.where("mark IS NULL").drop("mark")
     both = ps.stream(auctions, time="opens"), ps.stream(data, time="ts")
     return ps.join(*both, on="item_id", within=(_LONGEST, "0 seconds")).select(*_COLUMNS)
 
 
-def sparks(spark: SparkSession, batches: int) -> DataFrame:
-    auctions, bids = sides(spark, batches, "constant")
+def sparks(spark: SparkSession, batches: int, step: int) -> DataFrame:
+    auctions, bids = sides(spark, batches, step)
     data = bids.where("mark IS NULL").drop("mark").withWatermark("ts", "0 seconds").alias("b")
     near = f.expr(f"b.ts BETWEEN a.opens AND a.opens + INTERVAL {_LONGEST}")
     joined = auctions.withWatermark("opens", "0 seconds").alias("a").join(data, (f.col("a.item_id") == f.col("b.item_id")) & near)
     return joined.selectExpr("a.item_id AS item_id", *_COLUMNS[1:])
 
 
-def best_format(spark: SparkSession, formats: list[str]) -> str:
-    if len(formats) == 1:
-        return formats[0]
-    tried = {each: timed(f"spark V{each}, short", sparks(spark, 5), _ROWS, {_FORMAT: each}).rows_per_second for each in formats}
-    return max(tried, key=lambda each: tried[each])
+def timed_spark(name: str, spark: SparkSession, batches: int, step: int, conf: Mapping[str, str]) -> Timing:
+    return timed(f"spark, {name}, {step:,} bids", sparks(spark, batches, step), rows_of(step), conf)
+
+
+def best_setting(spark: SparkSession, formats: list[str]) -> tuple[str, int]:
+    """The state format and the size of a micro-batch that are fastest in short runs."""
+    tried = {(each, SMALL): timed_spark(f"V{each}", spark, 5, SMALL, {_FORMAT: each}) for each in formats}
+    best = max(tried, key=lambda each: tried[each].rows_per_second)[0]
+    tried[best, BIDS] = timed_spark(f"V{best}", spark, 4, BIDS, {_FORMAT: best})
+    return max(tried, key=lambda each: tried[each].rows_per_second)
 
 
 def states_of_spark(spark: SparkSession, version: str) -> Timing:
-    return timed("spark, counting state", sparks(spark, 5), _ROWS, {_FORMAT: version, _COUNT_STATE: "true"})
+    return timed_spark("counting state", spark, 5, SMALL, {_FORMAT: version, _COUNT_STATE: "true"})
 
 
 # -- what punctuations cost where they help nothing ------------------------------------------------------------------------
@@ -109,8 +117,8 @@ def states_of_spark(spark: SparkSession, version: str) -> Timing:
 _PAIR = pa.schema({"key": pa.int64(), "value": pa.int64()})
 
 
-#: Rows per side and batch of the join in process: as many as a shard gets in the run on Spark.
-_SHARE = BIDS // 2
+#: Rows per side and batch of the join in process: as many as a shard gets of a small micro-batch.
+_SHARE = SMALL // 2
 
 
 def _seconds(useless: int, batches: int = 6, rows: int = _SHARE) -> float:
@@ -189,16 +197,17 @@ def run() -> Mapping[str, Any]:
     batches = given.bids // BIDS
     useless, silent = overhead_of_useless(), overhead_of_silent()
     spark = session()
-    timed("penstock, warming up", ours(spark, WARM_UP), _ROWS)
-    mine = timed("penstock", ours(spark, batches), _ROWS)
-    window = timed("penstock, window only", windowed(spark, batches), _ROWS)
-    best = best_format(spark, given.formats.split(","))
-    theirs = timed(f"spark V{best}", sparks(spark, batches), _ROWS, {_FORMAT: best})
+    timed("penstock, warming up", ours(spark, WARM_UP), rows_of(BIDS))
+    mine = timed("penstock", ours(spark, batches), rows_of(BIDS))
+    window = timed("penstock, window only", windowed(spark, batches), rows_of(BIDS))
+    best, step = best_setting(spark, given.formats.split(","))
+    theirs = timed_spark(f"V{best}", spark, given.bids // step, step, {_FORMAT: best})
     state = states_of_spark(spark, best)
     return {
         "ratio": round(mine.rows_per_second / theirs.rows_per_second, 2),
         "state_ratio": round(mine.state_rows / max(state.state_rows, 1), 5),
         "best_spark_format": f"V{best}",
+        "best_spark_step": step,
         "flatness": round(mine.flatness, 3),
         "same_result_count": mine.output_rows == theirs.output_rows == window.output_rows,
         "ratio_to_window": round(mine.rows_per_second / window.rows_per_second, 2),
