@@ -155,10 +155,9 @@ class _Launch:
         if not budget:
             self._forget_budget()
         begin_sharing(self.checkpoint.control, sharing)
-        log = str(self.checkpoint.control.directory)
-        controls = control_frame(self.spark, log, self.shards)
+        controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
         pipeline = build_pipeline(
-            job, lambda stream: read_stream(self.spark, stream, log), controls, uuid.uuid4().hex, self.policy, quarantine
+            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
         )
         sinks = self._sinks()
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))

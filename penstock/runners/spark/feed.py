@@ -24,15 +24,12 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.errors import InvalidOption
-from penstock.runners.spark.control import ControlLog
 from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.workers import settle
 from penstock.workloads.contracts import Rows
 from penstock.workloads.playback import Playback
 
 Offset = dict[str, int]
-#: Option with the directory of an application's decisions; no user writes it.
-CONTROL = "_control"
 
 
 class Feed(DataSource):
@@ -50,7 +47,7 @@ class Feed(DataSource):
         return "feed"
 
     def _playback(self) -> Playback:
-        return Playback.from_text({name.lower(): text for name, text in self.options.items() if name.lower() != CONTROL})
+        return Playback.from_text({name.lower(): text for name, text in self.options.items()})
 
     def schema(self) -> StructType:
         return from_arrow_schema(self._playback().schema.arrow)
@@ -59,7 +56,7 @@ class Feed(DataSource):
         return FeedReader(self._playback(), schema)
 
     def streamReader(self, schema: StructType) -> FeedStreamReader:  # noqa: N802  (the name is Spark's)
-        return FeedStreamReader(self._playback(), schema, self.options.get(CONTROL, ""))
+        return FeedStreamReader(self._playback(), schema)
 
 
 class FeedReader(DataSourceReader):
@@ -79,18 +76,11 @@ class FeedReader(DataSourceReader):
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Rows as they fall due by the wall clock, or a fixed number per micro-batch; none once the end has been decided.
+    """Rows as they fall due by the wall clock, or a fixed number per micro-batch."""
 
-    Parameters
-    ----------
-    control
-        Directory of the decisions; empty: nobody decides.
-    """
-
-    def __init__(self, playback: Playback, schema: StructType, control: str = "") -> None:
+    def __init__(self, playback: Playback, schema: StructType) -> None:
         self._playback, self._schema = playback, _arrow_schema(playback, schema)
         self._available_us: int | None = None
-        self._control, self._looked_at, self._has_ended = control, 0, False
 
     def initialOffset(self) -> Offset:  # noqa: N802
         return {"tick": 0, "began_us": _now_us()}
@@ -105,21 +95,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_us = _now_us()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        if self._is_ended():
-            return start
         now_us = _now_us() if self._available_us is None else self._available_us
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         tick = self._playback.next_tick(start["tick"], now_us - start["began_us"], max_rows)
         return {"tick": tick, "began_us": start["began_us"]}
-
-    def _is_ended(self) -> bool:
-        """Whether the end is among the decisions: what is read behind it could not be used any more."""
-        if self._control and not self._has_ended:
-            log = ControlLog(self._control)
-            known = len(log)
-            self._has_ended = any(kind == "end" and not detail.get("query") for kind, detail in log.read(self._looked_at, known))
-            self._looked_at = known
-        return self._has_ended
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         return [InputPartition(rows) for rows in self._playback.ranges(start["tick"], end["tick"])]

@@ -17,16 +17,10 @@ _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
 
 
-def read_stream(spark: SparkSession, stream: StreamDeclaration, control: str = "") -> DataFrame:
-    """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them.
-
-    Parameters
-    ----------
-    control
-        Directory of the decisions: a feed reads no further once the end is among them.
-    """
+def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
+    """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them."""
     try:
-        return _timed(spark, stream, control)
+        return _timed(spark, stream)
     except PenstockError:
         raise
     except Exception as failure:
@@ -45,12 +39,11 @@ def _unreadable(spark: SparkSession, stream: StreamDeclaration, failure: Excepti
     return InvalidDeclaration(f"the source '{stream.source.format}' cannot be read: {found.message}", f"stream '{stream.name}'")
 
 
-def _timed(spark: SparkSession, stream: StreamDeclaration, control: str) -> DataFrame:
+def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
     if stream.arrival_time:
         # Fixed per micro-batch by Spark's offset log, so a repeated batch has the same times.
-        rows = _read(spark, stream, _without(stream, stream.timestamp), control)
-        return rows.withColumn(stream.timestamp, f.current_timestamp())
-    return _read(spark, stream, _without(stream, ""), control)
+        return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
+    return _read(spark, stream, _without(stream, ""))
 
 
 def _without(stream: StreamDeclaration, column: str) -> StructType:
@@ -59,7 +52,7 @@ def _without(stream: StreamDeclaration, column: str) -> StructType:
     return StructType([StructField(item.name, item.dataType) for item in fields if item.name != column])
 
 
-def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType, control: str) -> DataFrame:
+def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     kind = stream.source.format.lower()
     reader = spark.readStream.format(kind)
     for name, value in stream.source.options.items():
@@ -69,7 +62,6 @@ def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType, 
     if kind == "feed":
         feed.register(spark)
         feed.check(stream.source.options, declared)
-        reader = reader.option(feed.CONTROL, control) if control else reader
         return reader.schema(declared).load()  # the feed makes the columns that are asked for
     if kind in _FILES:
         return _files(reader, kind, stream, declared)
