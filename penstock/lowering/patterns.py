@@ -9,7 +9,7 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.kernel.contracts import Operator
 from penstock.metadata.constraints.describe import describe
 from penstock.metadata.constraints.supervision import ViolationPolicy
-from penstock.model.event_patterns import Absent, Atom, Strategy
+from penstock.model.event_patterns import Absent, Atom, Lists, Strategy
 from penstock.model.pattern_terms import Term
 from penstock.operators.patterns.conditions import Conditions
 from penstock.operators.patterns.operator import PatternMatch
@@ -118,7 +118,8 @@ def _absence(leaf: Absent, after: tuple[int, ...], before: tuple[int, ...], term
 
 def _search(query: EventQuery) -> list[str]:
     """Which of the two searches runs."""
-    scanned = query.strategy is Strategy.ANY and not any(atom.is_repeated for atom in query.atoms)
+    enumerates = any(atom.is_repeated for atom in query.atoms) and query.lists is Lists.ENUMERATE
+    scanned = query.strategy is Strategy.ANY and not enumerates
     how = "sequence scan and construction over stacks of events" if scanned else "runs, one for each partial match"
     traces = f"a trace for each {', '.join(query.key)}" if query.key else "one trace, in one shard"
     return [f"{how}; {traces}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.model.event_patterns import LastRun
 from penstock.plan.analysis.holdings import BoundedBy, Holding, length_text, rows_within, sum_text, waiting
 from penstock.plan.analysis.knowledge import Knowledge
@@ -10,9 +12,11 @@ from penstock.plan.nodes.relational import has_clock_time
 
 
 def judge_pattern(node: PatternMatch, known: Knowledge) -> list[Holding]:
-    """Events that wait for earlier ones, and events that later matches may need."""
+    """Events that wait for earlier ones, events that later matches may need, and what events were called that may come again."""
     clock = has_clock_time(node.input)
-    return [waiting(known, clock), _by_window(node, known, clock) or _by_trace(node, clock)]
+    kept = _by_window(node, known, clock) or _by_trace(node, clock)
+    names = [replace(kept, what=f"each {node.query.id_column} that was met")] if node.query.id_column else []
+    return [waiting(known, clock), kept, *names]
 
 
 def _by_window(node: PatternMatch, known: Knowledge, clock: bool) -> Holding | None:

@@ -16,6 +16,10 @@ CREATE CQ priced AS EVENT SEQ(ReceiveOrder r, AND(Quote q, CheckStock c), Invoic
 CREATE CQ rising AS EVENT SEQ(Quote+ q[], Invoice i) FROM event TYPE kind WHERE skip-till-next-match AND [order_id]
   AND q[1].price > 10 AND q[i].price > q[i-1].price AND i.price < q[last].price AND count(q) > 2 WITHIN 10 minutes;
 
+-- all candidates of a list at once, and each event once
+CREATE CQ collapsed AS EVENT SEQ(ReceiveOrder r, Quote+ q[], Invoice i) FROM event TYPE kind WHERE [order_id] WITHIN 1 hour
+  RETURN count(q) AS quotes, match_count OPTIONS (kleene 'collapse', dedup true, event_id 'note');
+
 -- no window: silence ends a trace, and the state is bounded if every trace falls silent
 CREATE CQ either AS EVENT OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) FROM event TYPE kind WHERE [order_id]
   OPTIONS (trace_ttl '1 hour');
@@ -63,6 +67,18 @@ query rising
   . events: a match lies within 10 minutes; ≤ rate × (10 minutes + 2 seconds) ≈ 60,200 rows
     Select kind IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder')  Catalyst, 100 rows/s
       Scan event                                                           Catalyst, 100 rows/s
+
+query collapsed
+  PatternMatch SEQ(ReceiveOrder r, Quote+ q[], Invoice i) by order_id [within 1 hour]  stage 1 by order_id
+  . automaton: 0 -ReceiveOrder r-> 1 -Quote q-> 2 -Invoice i-> 3 match; 2 -Quote q-> 2
+  . sequence scan and construction over stacks of events; a trace for each order_id
+  . skip-till-any-match, one list of all candidates, each note once
+  . shows quotes = count(q), match_count
+  . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds ≈ 200 rows
+  . events: a match lies within 1 hour; ≤ rate × (1 hour + 2 seconds) ≈ 360,200 rows
+  . each note that was met: a match lies within 1 hour; ≤ rate × (1 hour + 2 seconds) ≈ 360,200 rows
+    Select kind IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder')  Catalyst, 100 rows/s
+      Scan event  Catalyst, 100 rows/s
 
 query either
   PatternMatch OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) by order_id [trace_ttl 1 hour]  stage 1 by order_id
