@@ -31,6 +31,7 @@ class Telling:
     ...     display.show([], 1.0, lambda most: answers)
     Order 7 was paid twice
     Order 9 was lost
+    the first batch is under way: Python workers start and operators are compiled
     """
 
     def __init__(self, display: Display, query: str, column: str, time: str) -> None:
