@@ -43,6 +43,8 @@ CREATE CQ scanned AS EVENT SEQ(auction c, bid a, bid b) WHERE [item_id] AND a.pr
   RETURN b.price;
 CREATE CQ grown AS EVENT SEQ(bid+ a[], !(auction n), bid b) WHERE [item_id] AND skip-till-next-match AND a[i].price > a[i-1].price
   AND b.price < avg(a.price) WITHIN 50 milliseconds;
+CREATE CQ collapsed AS EVENT SEQ(auction c, bid+ a[], bid b) WHERE [item_id] WITHIN 50 milliseconds
+  RETURN b.price, count(a) AS bids OPTIONS (kleene 'collapse', reasoning 'exact');
 """ + "".join(
     f"""
 CREATE CQ windows_{number} AS SELECT /*+ {hint} */ b.price
