@@ -26,6 +26,7 @@ from penstock.metadata.generation import ClusterEdge, OpenClusters, coded_cluste
 from penstock.metadata.scoped import ScopeBoard, coded, decoded
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
+from penstock.model.durations import duration_text
 from penstock.model.elements import FOREVER, NEVER, Element, End, Heartbeat, Quarantined
 from penstock.model.masks import Mask, booleans
 from penstock.model.patterns import Pattern, between, constant, one_of
@@ -43,7 +44,7 @@ class EntrySpec:
 
     `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources. `key` is the column
     whose hash alone chose the shard, if there is one. `is_copied` if every shard gets every row: the first one then speaks for
-    all where rows are counted or refused.
+    all where rows are counted or refused. `has_clock_time`: `disorder` is in microseconds.
     """
 
     name: str
@@ -57,6 +58,7 @@ class EntrySpec:
     partitions: int = 0
     key: str = ""
     is_copied: bool = False
+    has_clock_time: bool = False
 
 
 class Ingress:
@@ -154,9 +156,10 @@ class Ingress:
         if self.frontiers.current == FOREVER:
             return self._after_end(batch)
         self.totals["late"] += batch.num_rows
+        bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
         text = (
             f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than its newest row "
-            f"by more than the declared disorder bound {self.spec.disorder}"
+            f"by more than the declared disorder bound of {bound}"
         )
         if self.spec.on_late is RowPolicy.ERROR:
             advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.expressions.match_output import MatchOutput, RowsPerMatch
 from penstock.expressions.nodes import Column, Expr
+from penstock.model.durations import duration_text
 from penstock.model.elements import FOREVER
 from penstock.model.event_patterns import EventOrder, LastRun, Lists
 from penstock.model.join_kinds import JoinKind
@@ -28,16 +29,6 @@ from penstock.plan.nodes.relational import (
     has_clock_time,
 )
 from penstock.plan.nodes.row_patterns import RowPatternMatch
-
-_UNITS = (
-    ("week", 604_800_000_000),
-    ("day", 86_400_000_000),
-    ("hour", 3_600_000_000),
-    ("minute", 60_000_000),
-    ("second", 1_000_000),
-    ("millisecond", 1_000),
-    ("microsecond", 1),
-)
 
 
 def tree(plan: Node) -> str:
@@ -212,18 +203,3 @@ def window_text(window: Window, clock: bool) -> str:
         start, end = window.move_start, window.move_end
         text += f" advance {length(end)}" if start in (0, end) else f" move ({length(start)}, {length(end)})"
     return text + (f" partition by {', '.join(window.partition_by)}" if window.partition_by else "")
-
-
-def duration_text(micros: int) -> str:
-    """A length of clock time in the largest unit that measures it in whole numbers.
-
-    Examples
-    --------
-    >>> duration_text(5_400_000_000), duration_text(86_400_000_000), duration_text(0)
-    ('90 minutes', '1 day', '0 seconds')
-    """
-    if micros == 0:
-        return "0 seconds"
-    name, size = next((name, size) for name, size in _UNITS if micros % size == 0)
-    count = micros // size
-    return f"{count} {name}{'' if count == 1 else 's'}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.model.durations import duration_text
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Framed, Lifespan
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind
-from penstock.plan.describe import duration_text
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select
 
 
