@@ -71,12 +71,17 @@ class Operator(Protocol):
 
 
 @runtime_checkable
-class Steered(Protocol):
-    """An operator about which somebody outside the shard decides, from what it tells."""
+class Timed(Protocol):
+    """An operator that measures parts of its own work."""
 
     def use_clock(self, clock: Callable[[], int]) -> None:
-        """Nanoseconds for measurements, handed in by the host; they leave in `told` and decide nothing inside the shard."""
+        """Nanoseconds for measurements, handed in by the host; they leave in reports and decide nothing inside the shard."""
         ...
+
+
+@runtime_checkable
+class Steered(Timed, Protocol):
+    """An operator about which somebody outside the shard decides, from what it tells."""
 
     def told(self) -> Mapping[str, Any]:
         """JSON values: what has happened since the last call."""

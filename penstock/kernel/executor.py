@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, Spilling, State, Steered
+from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, Spilling, State, Steered, Timed
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import Ingress
 from penstock.kernel.packets import Packet, PacketKind
@@ -82,7 +82,7 @@ class Kernel:
         self.ingresses = {spec.name: Ingress(spec, shard, shards) for spec in graph.entries}
         self._work = {node.id: _Work(node, node.make(), live=set(node.queries)) for node in graph.nodes}
         for work in self._work.values():
-            if isinstance(work.operator, Steered):
+            if isinstance(work.operator, Timed):
                 work.operator.use_clock(clock)
             if spill is not None and isinstance(work.operator, Spilling):
                 work.operator.spill_to(spill)

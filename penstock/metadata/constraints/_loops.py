@@ -18,6 +18,10 @@ LIVE, FAILED, EXHAUSTED, ENDED = 0, 1, 2, 3
 #: What an event broke.
 CONTRADICTS, TOO_LATE = 1, 2
 
+#: Kinds of conditions that fail a trace, in the order in which they are asked for the one that did: a type that was seen, another
+#: that was not, a leaf without event, the leaf of the event's own type, several observations together, a proof.
+GLOBAL, ABSENCE, LOCAL, REFLEXIVE, JOINT, REFUTED = 0, 1, 2, 3, 4, 5
+
 _ONE = np.uint64(1)
 
 
@@ -231,17 +235,79 @@ def follow_group(  # pragma: no cover - compiled
 
 
 @entrance
+def lacks(tables: Any, reason: int, kind: int, number: int, seen: Any, matched: Any) -> bool:  # pragma: no cover - compiled
+    """Whether a partition fails with an event for want of an earlier type, of other leaves, or of leaves of the event's type."""
+    if reason == ABSENCE:
+        return not is_within(tables.minus[kind, number], seen)
+    for word in range(len(matched)):
+        left = tables.local[kind, number, word] & ~matched[word]
+        own = left & tables.of_type[kind, word]
+        if (own if reason == REFLEXIVE else left & ~own) != 0:
+            return True
+    return False
+
+
+@entrance
+def blame(  # pragma: no cover - compiled
+    tables: Any, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any
+) -> int:
+    """Put what an event fails into `failed` and out of `alive`, condition by condition; the kind that fails the query, or -1."""
+    for reason in range(REFUTED):
+        if reason == GLOBAL:
+            for word in range(len(failed)):
+                failed[word] |= tables.plus[kind, word]
+        elif reason == JOINT:
+            for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
+                ask_joint(tables, tables.joint_index[at], seen, dead, failed, alive)
+        else:
+            for number in range(len(tables.parent)):
+                if lacks(tables, reason, kind, number, seen, matched):
+                    put(failed, number)
+        settle(tables, failed, alive)
+        if has(failed, 0):
+            return reason
+    return -1
+
+
+@entrance
+def blame_group(  # pragma: no cover - compiled
+    tables: Any, kinds: Any, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any, tally: Any
+) -> None:
+    """Count a trace that fails with a group, at the event and the kind of condition that did it.
+
+    `failed` and `alive` are those before the group, and are used up. What no condition explains was proved; the last event counts.
+    """
+    for event in range(len(kinds)):
+        reason = blame(tables, kinds[event], seen, matched, dead, failed, alive)
+        if reason >= 0:
+            tally[kinds[event], reason] += 1
+            return
+    tally[kinds[len(kinds) - 1], REFUTED] += 1
+
+
+@entrance
 def follow_all(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
+    tables: Any,
+    slots: Any,
+    times: Any,
+    kinds: Any,
+    passed: Any,
+    bank: Any,
+    exhaustion: bool,
+    refuted: Any,
+    outcome: Any,
+    tally: Any,
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
     before, after, broken, earlier, failing, held = outcome
+    failed, alive = np.empty(failing.shape[1], np.uint64), np.empty(bank.alive.shape[1], np.uint64)
     start = 0
     while start < len(slots):
         stop = start + 1
         while stop < len(slots) and slots[stop] == slots[start] and times[stop] == times[start]:
             stop += 1
         slot = slots[start]
+        alive[:] = bank.alive[slot]
         for event in range(start, stop):
             broken[event] = violated(tables, kinds[start:stop], event - start, bank.seen[slot])
             before[event] = bank.status[slot]
@@ -266,6 +332,9 @@ def follow_all(  # pragma: no cover - compiled
             len(refuted) > 0 and refuted[start],
         )
         after[start:stop] = bank.status[slot]
+        if before[start] == LIVE and after[start] == FAILED:
+            failed[:] = failing[start]
+            blame_group(tables, kinds[start:stop], bank.seen[slot], bank.matched[slot], bank.dead[slot], failed, alive, tally)
         start = stop
 
 

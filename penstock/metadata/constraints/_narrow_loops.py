@@ -13,7 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.columnar.compiling import compiled, entrance, inlined
-from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
+from penstock.metadata.constraints._loops import (
+    ABSENCE,
+    CONTRADICTS,
+    ENDED,
+    EXHAUSTED,
+    FAILED,
+    GLOBAL,
+    JOINT,
+    LIVE,
+    LOCAL,
+    REFUTED,
+    TOO_LATE,
+)
 from penstock.metadata.constraints.tables import ConditionTables, Int64s, Words
 
 _ONE = np.uint64(1)
@@ -186,23 +198,81 @@ def narrow_concluded(  # pragma: no cover - compiled
     return has_failed
 
 
+@compiled
+def narrow_due(  # pragma: no cover - compiled
+    tables: Any, reason: int, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any
+) -> Any:
+    """Failed partitions and live terms with what the conditions of one kind say of an event."""
+    if reason == GLOBAL:
+        failed |= tables.plus[kind]
+    elif reason == JOINT:
+        for at in range(tables.joint_start[kind], tables.joint_start[kind + 1]):
+            joint = tables.joint_index[at]
+            if narrow_joint(tables.joint_present, tables.joint_absent, joint, seen, dead):
+                failed |= tables.joint_partitions[joint]
+                alive &= ~tables.joint_terms[joint]
+    else:
+        own = tables.of_type[kind]
+        for number in range(len(tables.parent)):
+            if reason == ABSENCE:
+                missing = tables.minus[kind, number] & ~seen
+            else:
+                missing = tables.local[kind, number] & ~matched & (~own if reason == LOCAL else own)
+            if missing:
+                failed |= bit(number)
+    return failed, alive
+
+
+@compiled
+def narrow_blame(  # pragma: no cover - compiled
+    tables: Any, kinds: Any, start: int, stop: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any, tally: Any
+) -> None:
+    """Count a trace that failed with a group of events, at the event and the kind of condition that did it; see `blame_group`."""
+    for event in range(start, stop):
+        for reason in range(REFUTED):
+            failed, alive = narrow_due(tables, reason, kinds[event], seen, matched, dead, failed, alive)
+            failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
+            if failed & _ONE:
+                tally[kinds[event], reason] += 1
+                return
+    tally[kinds[stop - 1], REFUTED] += 1
+
+
 @entrance
 def follow_all_narrow(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
+    tables: Any,
+    slots: Any,
+    times: Any,
+    kinds: Any,
+    passed: Any,
+    bank: Any,
+    exhaustion: bool,
+    refuted: Any,
+    outcome: Any,
+    tally: Any,
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
-    _follow(tables, slots, times, kinds, passed, bank, exhaustion, refuted, outcome)
+    _follow(tables, slots, times, kinds, passed, bank, exhaustion, refuted, outcome, tally)
 
 
 @compiled
 def _follow(  # pragma: no cover - compiled
-    tables: Any, slots: Any, times: Any, kinds: Any, passed: Any, bank: Any, exhaustion: bool, refuted: Any, outcome: Any
+    tables: Any,
+    slots: Any,
+    times: Any,
+    kinds: Any,
+    passed: Any,
+    bank: Any,
+    exhaustion: bool,
+    refuted: Any,
+    outcome: Any,
+    tally: Any,
 ) -> None:
     before, after, broken, known, failing, held = outcome
     start = 0
     while start < len(slots):
         slot, time = slots[start], times[start]
-        earlier = bank.seen[slot, 0]
+        earlier, hoped = bank.seen[slot, 0], bank.alive[slot, 0]
         stop, types, taken, dead = start, _NONE, _NONE, bank.dead[slot, 0]
         while stop < len(slots) and slots[stop] == slot and times[stop] == time:
             types |= bit(kinds[stop])
@@ -231,4 +301,6 @@ def _follow(  # pragma: no cover - compiled
             bank.status[slot] = ENDED
         for event in range(start, stop):
             after[event] = bank.status[slot]
+        if before[start] == LIVE and after[start] == FAILED:
+            narrow_blame(tables, kinds, start, stop, seen, bank.matched[slot, 0], dead, failing[start, 0], hoped, tally)
         start = stop

@@ -22,6 +22,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 #: Statuses by the number they have in a bank.
 STATUSES = (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED, TraceStatus.ENDED)
+#: Kinds of conditions by the number they have in a bank's tally; `exact`: the reasoner gave the trace up.
+REASONS = ("global", "absence", "local", "reflexive", "joint", "exact")
 
 _NONE = np.zeros(0, np.bool_)
 
@@ -101,6 +103,8 @@ class TraceBank:
             np.array([STATUSES.index(first.status)], np.uint8),
             np.array([first.has_matched], np.bool_),
         )
+        #: Traces that failed, by the type of the event that failed them and the kind of the condition, in all.
+        self.tally = np.zeros((types, len(REASONS)), np.int64)
         self.hold(TraceColumns._make(column[:0] for column in self.start))
 
     def hold(self, columns: TraceColumns) -> None:
@@ -167,10 +171,11 @@ class TraceBank:
         columns, exhaustion = self.columns, self.exhaustion
         if self.narrow is not None:
             allowed = np.full(len(slots), ~np.uint64(0)) if passed is None else np.ascontiguousarray(passed[:, 0])
-            _narrow_loops.follow_all_narrow(self.narrow, slots, times, kinds, allowed, columns, exhaustion, refuted, outcome)
+            follow = _narrow_loops.follow_all_narrow
+            follow(self.narrow, slots, times, kinds, allowed, columns, exhaustion, refuted, outcome, self.tally)
         else:
             leaves = self._leaves(kinds, passed)
-            _loops.follow_all(self.tables, slots, times, kinds, leaves, columns, exhaustion, refuted, outcome)
+            _loops.follow_all(self.tables, slots, times, kinds, leaves, columns, exhaustion, refuted, outcome, self.tally)
         return outcome
 
     def _leaves(self, kinds: Int64s, passed: Words | None) -> Words:

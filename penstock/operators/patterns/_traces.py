@@ -36,12 +36,33 @@ class Cut(NamedTuple):
 
 
 class LeafTables(NamedTuple):
-    """Leaves of the reasoner by type: those of type k are `[starts[k], starts[k + 1])`; atom, branch or -1, leaves before."""
+    """Leaves of the reasoner by type: those of type k are `[starts[k], starts[k + 1])`; atom, branch or -1, leaves before.
+
+    `enabled` tells how many leaves take events, given which are matched and which branches failed; no rows: that is to be counted.
+    `width` is the number of leaves, those that stand for alternatives too.
+    """
 
     starts: Any
     atoms: Any
     partitions: Any
     before: Any
+    enabled: Any
+    width: int
+
+
+@inlined
+def probed(leaves: LeafTables, matched: Any, failed: Any) -> Any:  # pragma: no cover - compiled
+    """How many leaves of a live trace an event is offered to: all that have what must come before them, whatever their type."""
+    count: Any = 0
+    if len(leaves.enabled):
+        place = matched | failed >> _ONE << np.uint64(leaves.width)
+        count = np.int64(leaves.enabled[np.int64(place) & (len(leaves.enabled) - 1)])
+    else:
+        for at in range(len(leaves.before)):
+            is_failed = leaves.partitions[at] >= 0 and (failed >> np.uint64(leaves.partitions[at])) & _ONE != np.uint64(0)
+            if not is_failed and not leaves.before[at] & ~matched:
+                count += 1
+    return count
 
 
 @inlined
@@ -163,7 +184,7 @@ def read_verdict(  # pragma: no cover - compiled
 
     Returns
     -------
-    events of traces that were given up, and traces that failed and were exhausted now
+    events of traces that were given up, traces that failed and were exhausted now, and leaves that events were offered to
     """
     return _read(order, slots, classes, kinds, leaves, every, guarded, outcome, masked, early)
 
@@ -182,7 +203,7 @@ def _read(  # pragma: no cover - compiled
     early: Any,
 ) -> Any:
     before, after, failing, held = outcome.before, outcome.after, outcome.failing, outcome.matched
-    skipped, failed, exhausted, counted = 0, 0, 0, -1
+    skipped, failed, exhausted, probes, counted = 0, 0, 0, 0, -1
     for i in range(len(order)):
         row = order[i]
         bits = classes[row] & every
@@ -193,6 +214,8 @@ def _read(  # pragma: no cover - compiled
             counted = slots[i]
             failed += int(after[i] == FAILED)
             exhausted += int(after[i] == EXHAUSTED)
+        if before[i] == LIVE:
+            probes += probed(leaves, held[i, 0], failing[i, 0])
         if outcome.broken[i] & TOO_LATE:
             masked[row] |= bits & guarded
         if bits:
@@ -202,7 +225,7 @@ def _read(  # pragma: no cover - compiled
                     masked[row] |= bit
                 if leaves.before[at] & ~held[i, 0]:
                     early[row] |= bit
-    return skipped, failed, exhausted
+    return skipped, failed, exhausted, probes
 
 
 @entrance

@@ -13,10 +13,11 @@ from penstock.columnar.compiling import compiled, entrance, inlined
 from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.metadata.constraints._narrow_loops import (
     narrow_asked,
+    narrow_blame,
     narrow_concluded,
     narrow_matched,
 )
-from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of
+from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of, probed
 from penstock.operators.patterns.tables import TERMINAL
 
 _ONE, _NONE = np.uint64(1), np.uint64(0)
@@ -46,7 +47,7 @@ class Traces(NamedTuple):
 
 class Rules(NamedTuple):
     """What does not change: failing conditions, leaves by type, bits of all leaves and of those whose events must not come too
-    late, and whether traces can be exhausted.
+    late, and whether traces can be exhausted. `tally` is where traces that fail are counted, see `TraceBank`.
     """
 
     tables: Any
@@ -54,12 +55,14 @@ class Rules(NamedTuple):
     every: int
     guarded: int
     exhaustion: bool
+    tally: Any
 
 
 class Findings(NamedTuple):
     """What a pass writes down, for each row: slot, bits lost and early, status and types before it, what it breaks.
 
-    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended, with the status before.
+    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended, with the status before, `failing`
+    rows that fail a trace, with branches failed and terms alive before it, and types gone `then`.
     """
 
     slots: Any
@@ -72,15 +75,17 @@ class Findings(NamedTuple):
     first: Any
     ended: Any
     ended_before: Any
+    failing: Any
+    then: Any
 
 
 def new_findings(rows: int, size: int) -> Findings:
     """Room for what is found about so many rows and traces."""
-    slots, first, ended = (np.empty(rows, np.int64) for _ in range(3))
+    slots, first, ended, failing = (np.empty(rows, np.int64) for _ in range(4))
     masked, early = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     before, broken, ended_before = (np.empty(rows, np.uint8) for _ in range(3))
-    earlier, told = np.empty((rows, 1), np.uint64), np.zeros(size + rows + 1, np.uint8)
-    return Findings(slots, masked, early, before, earlier, broken, told, first, ended, ended_before)
+    earlier, then, told = np.empty((rows, 1), np.uint64), np.empty((rows, 3), np.uint64), np.zeros(size + rows + 1, np.uint8)
+    return Findings(slots, masked, early, before, earlier, broken, told, first, ended, ended_before, failing, then)
 
 
 @entrance
@@ -89,14 +94,14 @@ def watch_rows(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Fi
 
     Returns
     -------
-    traces started and ended, events of traces that were given up, traces that failed and were exhausted
+    traces started and ended, events of traces that were given up, traces that failed and were exhausted, leaves probed
     """
     return _watch(rows, traces, rules, size, found)
 
 
 @compiled
 def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findings) -> Any:  # pragma: no cover - compiled
-    number, ended, skipped, failed, exhausted = size, 0, 0, 0, 0
+    number, ended, skipped, failed, exhausted, probes = size, 0, 0, 0, 0, 0
     bank, values, places, is_over = traces.bank, traces.values, traces.places, traces.is_over
     for row in range(len(rows.keys)):
         place = place_of(places, values, rows.keys[row])
@@ -107,7 +112,9 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
             _start(bank, traces.start, slot)
             number += 1
         found.slots[row] = slot
-        before = bank.status[slot]
+        before, lost, hoped = bank.status[slot], bank.failed[slot, 0], bank.alive[slot, 0]
+        if before == LIVE:
+            probes += probed(rules.leaves, bank.matched[slot, 0], lost)
         found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
         found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
         _limit(rows, rules, bank, slot, row, found)
@@ -115,7 +122,11 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
         if _advance(rules.tables, rules.exhaustion, bank, slot, rows.kinds[row], rows.passed[row]):
             found.told[slot] |= MOVED
         after = bank.status[slot]
-        failed += int(before == LIVE and after == FAILED)
+        if before == LIVE and after == FAILED:
+            # What failed it is looked up behind the loop, which the many arrays of that would slow down.
+            found.failing[failed], found.then[failed, 0] = row, lost
+            found.then[failed, 1], found.then[failed, 2] = hoped, bank.dead[slot, 0]
+            failed += 1
         exhausted += int(before == LIVE and after == EXHAUSTED)
         if rows.classes[row] & TERMINAL:
             # Of a trace that no silence ends nobody asks for its last event before that.
@@ -127,7 +138,12 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
         if not bank.had_match[slot]:
             is_hopeless = is_over[slot] or bank.failed[slot, 0] & _ONE != _NONE
             found.told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
-    return number - size, ended, skipped, failed, exhausted
+    for one in range(failed):
+        row = found.failing[one]
+        seen, matched = found.earlier[row, 0] | _ONE << np.uint64(rows.kinds[row]), bank.matched[found.slots[row], 0]
+        lost, hoped, dead = found.then[one, 0], found.then[one, 1], found.then[one, 2]
+        narrow_blame(rules.tables, rows.kinds, row, row + 1, seen, matched, dead, lost, hoped, rules.tally)
+    return number - size, ended, skipped, failed, exhausted, probes
 
 
 @inlined

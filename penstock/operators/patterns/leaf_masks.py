@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.columnar.codes import Bools
 from penstock.expressions.event_queries import EventQuery
@@ -21,6 +22,8 @@ _PRUNED = np.array([status in PRUNED for status in STATUSES])
 _LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
 #: Members a set of one word can have.
 _WORD = 64
+#: Sets of leaves and branches up to so many members are looked up rather than gone through.
+_FEW = 14
 
 
 class LeafMasks:
@@ -35,7 +38,7 @@ class LeafMasks:
         graph, theory = conditions.graph, conditions.theory
         self._atoms = len(query.atoms)
         self._every = (1 << self._atoms) - 1
-        self._has_branches = len(graph.partitions) > 1
+        self._branches = len(graph.partitions) - 1
         leaves = range(graph.leaf_count)
         self._leaf_atoms, self._leaf_kinds = graph.engine_leaves, [theory.code[name] for name in graph.types]
         self._leaf_parts = [next(p for p, part in enumerate(graph.partitions) if part.leaves >> leaf & 1) for leaf in leaves]
@@ -63,16 +66,29 @@ class LeafMasks:
         """The leaves of each type, for sets of one word."""
         order = np.argsort(self._leaf_kinds, kind="stable")
         kinds = np.array(self._leaf_kinds, np.int64)[order]
-        parts = np.array(self._leaf_parts if self._has_branches else [-1] * len(order), np.int64)
+        parts = np.array(self._leaf_parts if self._branches else [-1] * len(order), np.int64)
         starts = np.searchsorted(kinds, np.arange(self._types + 1)).astype(np.int64)
-        return LeafTables(starts, np.array(self._leaf_atoms, np.int64)[order], parts[order], self._before[: len(order), 0][order])
+        atoms, before = np.array(self._leaf_atoms, np.int64)[order], self._before[: len(order), 0][order]
+        return LeafTables(starts, atoms, parts[order], before, self._enabled(), len(self._before))
+
+    def _enabled(self) -> npt.NDArray[np.uint8]:
+        """How many leaves take events, by leaves matched and, above them, branches failed; nothing if there are too many."""
+        width = len(self._before)
+        bits = width + self._branches
+        if bits > _FEW:
+            return np.zeros(0, np.uint8)
+        states = np.arange(1 << bits)
+        matched, failed, found = states & (1 << width) - 1, states >> width << 1, np.zeros(1 << bits, np.uint8)
+        for leaf, part in enumerate(self._leaf_parts):
+            found += (int(self._before[leaf, 0]) & ~matched == 0) & (failed >> part & 1 == 0)
+        return found
 
     def read(
         self, order: Int64s, slots: Int64s, classes: Int64s, kinds: Int64s, outcome: Outcome
-    ) -> tuple[Int64s, Int64s, tuple[int, int, int]]:
+    ) -> tuple[Int64s, Int64s, tuple[int, int, int, int]]:
         """`lost` and `idle` for rows, given what the reasoner said of them in another order, and what is to be counted.
 
-        Counted are events of traces that were given up, and traces that failed and were exhausted now.
+        Counted are events of traces that were given up, traces that failed and were exhausted now, and leaves probed.
         """
         masked, early = np.zeros(len(classes), np.int64), np.zeros(len(classes), np.int64)
         if self._leaf_tables is not None:
@@ -84,13 +100,21 @@ class LeafMasks:
         skipped = int(np.count_nonzero(_PRUNED[outcome.before]))
         went = [slots[(outcome.before == _LIVE) & (outcome.after == status)] for status in (_FAILED, _EXHAUSTED)]
         failed, exhausted = (int(np.count_nonzero(np.diff(each))) + bool(len(each)) for each in went)
-        return masked, early, (skipped, failed, exhausted)
+        return masked, early, (skipped, failed, exhausted, self._probes(outcome))
+
+    def _probes(self, outcome: Outcome) -> int:
+        """See `probed`."""
+        is_live, count = outcome.before == _LIVE, 0
+        for leaf, part in enumerate(self._leaf_parts):
+            is_enabled = ~(self._before[leaf][None, :] & ~outcome.matched).any(axis=1) & ~_has(outcome.failing, part)
+            count += int(np.count_nonzero(is_live & is_enabled))
+        return count
 
     def lost(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
         """Bits of each event's class that a given-up trace, or a given-up branch, has no use for."""
         found = np.where(_PRUNED[outcome.before], classes & self._every, 0)
         found |= np.where(outcome.broken & TOO_LATE != 0, classes & self.guarded, 0)
-        if self._has_branches and outcome.failing.any():
+        if self._branches and outcome.failing.any():
             for atom, kind, partition in zip(self._leaf_atoms, self._leaf_kinds, self._leaf_parts, strict=True):
                 found |= np.where((kinds == kind) & _has(outcome.failing, partition), classes & 1 << atom, 0)
         return found
@@ -107,7 +131,7 @@ class LeafMasks:
     def usable(self, failed: Words) -> Int64s:
         """Bits of classes that events of a trace may still serve, given the partitions that failed."""
         found = np.full(len(failed), -1, np.int64)
-        if self._has_branches and failed.any():
+        if self._branches and failed.any():
             for atom in range(self._atoms):
                 parts = {part for leaf, part in enumerate(self._leaf_parts) if self._leaf_atoms[leaf] == atom}
                 is_dead = np.logical_and.reduce([_has(failed, part) for part in parts])
@@ -122,7 +146,7 @@ class LeafMasks:
     @property
     def spares_branches(self) -> bool:
         """Whether events of a trace may lose some of their use, and not all."""
-        return self._has_branches
+        return self._branches > 0
 
     # -- absences at the end ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,8 +135,9 @@ class PatternMatch(SearchByTime):
         self._has_slots = self._watch is not None and not self._watch.forgets_by_silence
         self._has_slots = self._has_slots and query.strategy in (Strategy.ANY, Strategy.NEXT)
         self._frontier, self._is_written = NEVER, True
-        counted = ["matches", "null_keys", "bad_times", "passed_over", "events_unknown_type", "expired"]
-        self._totals = dict.fromkeys([*counted, *(["lost"] if self._watch is not None else [])], 0)
+        counted = ["matches", "null_keys", "bad_times", "passed_over", "events_unknown_type", "expired", "peak_kept_events"]
+        self._totals = dict.fromkeys([*counted, *(["lost", "reasoning_ns"] if self._watch is not None else [])], 0)
+        self._clock: Callable[[], int] | None = None
 
     @property
     def _is_shadow(self) -> bool:
@@ -182,7 +183,19 @@ class PatternMatch(SearchByTime):
         """Late events of traces that constraints gave up, apart: what was concluded without them may be wrong."""
         return [refused] if self._watch is None or refused.reason != "late" else self._watch.judge_late(refused)
 
+    def use_clock(self, clock: Callable[[], int]) -> None:
+        """The host's nanoseconds: how long constraints take is reported."""
+        self._clock = clock
+
     def _advance(self, frontier: int) -> list[Batch | Quarantined]:
+        found = self._searched(frontier)
+        self._note_peak()
+        return found
+
+    def _note_peak(self) -> None:
+        self._totals["peak_kept_events"] = max(self._totals["peak_kept_events"], self._kept.num_rows)
+
+    def _searched(self, frontier: int) -> list[Batch | Quarantined]:
         horizon, self._frontier = Horizon(self._frontier, frontier), frontier
         released = self._waiting.release(frontier)
         if self._repeats is not None:
@@ -240,7 +253,9 @@ class PatternMatch(SearchByTime):
         # A row of no trace has no slot: keys are compared from then on.
         self._has_slots = self._has_slots and (not len(kinds) or bool(kinds.min() >= 0))
         keys = None if self._has_slots else self._known_keys(watch, released)
+        began = 0 if self._clock is None else self._clock()
         sight = watch.observe(released, new, kinds, horizon.new, keys)
+        self._totals["reasoning_ns"] += 0 if self._clock is None else self._clock() - began
         self._is_written = False
         columns = released.rows.columns[:-1]  # the last one is the type
         if watch.is_shadow:
@@ -366,6 +381,7 @@ class PatternMatch(SearchByTime):
         self._waiting.reload(meta["next"][0], state.segments)
         self._log.reload(meta["next"][1], state.segments)
         self._kept = Batch.restored(self._log.whole(self._stored_schema)) if len(self._log) else Batch.empty(self._stored_schema)
+        self._note_peak()
         # When matches become due is derived: looking at every trace once more changes nothing and tells.
         self._due = np.full(self._kept.num_rows, NEVER, np.int64)
         if self._repeats is not None and "repeats" in meta:

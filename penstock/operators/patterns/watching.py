@@ -27,12 +27,13 @@ from penstock.operators.patterns._traces import MOVED, Cut, cut_traces, judge
 from penstock.operators.patterns._watch import NewRows, Rules, new_findings, watch_rows
 from penstock.operators.patterns.complaints import Complaints
 from penstock.operators.patterns.engine import Outlook
+from penstock.operators.patterns.failures import Failures
 from penstock.operators.patterns.leaf_masks import LeafMasks
 from penstock.operators.patterns.suffixes import SuffixCut
 from penstock.operators.patterns.tables import NAMED, Watched
 from penstock.operators.patterns.trace_table import TraceTable
 
-_FAILED, _EXHAUSTED = STATUSES.index(TraceStatus.FAILED), STATUSES.index(TraceStatus.EXHAUSTED)
+_LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
 _ONE = np.uint64(1)
 #: Reason code of late events of a trace that was given up: what was concluded without them may be wrong.
 LATE_AFTER_PRUNE = "late_after_prune"
@@ -122,7 +123,9 @@ class TraceWatch:
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
         self._suffixes = SuffixCut(query, self.conditions) if (options or ConditionOptions()).suffixes else None
         self._masks = LeafMasks(query, self.conditions, 0 if self._suffixes is None else self._suffixes.guarded)
-        self.counts = {"failed_traces": 0, "exhausted_traces": 0, "skipped": 0, "cut_events": 0}
+        counted = ("failed_traces", "exhausted_traces", "ended_traces", "skipped", "probes", "cut_events")
+        self.counts = dict.fromkeys(counted, 0)
+        self._failures = Failures(self._bank.tally, self.types)
         self._loop = self._one_loop()
 
     def _one_loop(self) -> Rules | None:
@@ -132,7 +135,7 @@ class TraceWatch:
             return None
         if self._bank.reasoner is not None:
             return None
-        return None if narrow is None or leaves is None else Rules(narrow, *leaves, self._bank.exhaustion)
+        return None if narrow is None or leaves is None else Rules(narrow, *leaves, self._bank.exhaustion, self._bank.tally)
 
     @property
     def forgets_by_silence(self) -> bool:
@@ -161,11 +164,15 @@ class TraceWatch:
 
     @property
     def totals(self) -> dict[str, int]:
-        return {**self.counts, "violations": self._complaints.number, "watched_traces": len(self.table)}
+        """Running totals, and how many traces are watched, those that were given up too, and how many may still match."""
+        is_live = (self._bank.columns.status == _LIVE) & ~self.table.is_over
+        levels = {"watched_traces": len(self.table), "live_traces": int(np.count_nonzero(is_live))}
+        return {**self.counts, "violations": self._complaints.number, **levels, **self._failures.totals}
 
     def resume(self, totals: Mapping[str, int], traces: pa.RecordBatch | None, types: Sequence[str]) -> None:
         """Go on from earlier totals and traces; `types` are the names of the types by the numbers they had."""
         self.counts = {name: totals.get(name, 0) for name in self.counts}
+        self._failures.resume(totals)
         self._complaints.number = totals["violations"]
         if traces is not None:
             self.table.restore(traces, types)
@@ -220,7 +227,7 @@ class TraceWatch:
         return Sight(found.masked, found.early, found.slots, found.told[: self.table.size + 1], None, refused)
 
     def _count(self, counts: Sequence[int]) -> None:
-        for name, count in zip(("skipped", "failed_traces", "exhausted_traces"), counts, strict=True):
+        for name, count in zip(("skipped", "failed_traces", "exhausted_traces", "probes"), counts, strict=True):
             self.counts[name] += count
 
     def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, keys: KnownKeys | None) -> _Events:
@@ -309,6 +316,7 @@ class TraceWatch:
         seen = self._bank.columns.seen[gone]
         refused = self._complaints.of_ends(seen, is_pruned, lambda chosen: self._named(gone[chosen]))
         self.table.end(gone)
+        self.counts["ended_traces"] += len(gone)
         return refused
 
     def _named(self, slots: Int64s) -> Batch:
