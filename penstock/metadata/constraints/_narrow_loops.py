@@ -198,7 +198,7 @@ def narrow_concluded(  # pragma: no cover - compiled
     return has_failed
 
 
-@compiled
+@inlined
 def narrow_due(  # pragma: no cover - compiled
     tables: Any, reason: int, kind: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any
 ) -> Any:
@@ -223,19 +223,35 @@ def narrow_due(  # pragma: no cover - compiled
     return failed, alive
 
 
-@compiled
+@inlined
 def narrow_blame(  # pragma: no cover - compiled
     tables: Any, kinds: Any, start: int, stop: int, seen: Any, matched: Any, dead: Any, failed: Any, alive: Any, tally: Any
 ) -> None:
     """Count a trace that failed with a group of events, at the event and the kind of condition that did it; see `blame_group`."""
+    trigger, found = kinds[stop - 1], REFUTED
     for event in range(start, stop):
         for reason in range(REFUTED):
-            failed, alive = narrow_due(tables, reason, kinds[event], seen, matched, dead, failed, alive)
-            failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
-            if failed & _ONE:
-                tally[kinds[event], reason] += 1
-                return
-    tally[kinds[stop - 1], REFUTED] += 1
+            if not failed & _ONE:
+                failed, alive = narrow_due(tables, reason, kinds[event], seen, matched, dead, failed, alive)
+                failed, alive = narrow_settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
+                if failed & _ONE:
+                    trigger, found = kinds[event], reason
+    tally[trigger, found] += 1
+
+
+@compiled
+def _blame(  # pragma: no cover - compiled
+    tables: Any, slots: Any, times: Any, kinds: Any, bank: Any, outcome: Any, starts: Any, then: Any, failed: int, tally: Any
+) -> None:
+    """Count the traces that failed with the groups that begin there; `then` are terms alive before, and types gone."""
+    for one in range(failed):
+        start = starts[one]
+        slot, stop, seen = slots[start], start, outcome.earlier[start, 0]
+        while stop < len(slots) and slots[stop] == slot and times[stop] == times[start]:
+            seen |= bit(kinds[stop])
+            stop += 1
+        lost, hoped, dead = outcome.failing[start, 0], then[one, 0], then[one, 1]
+        narrow_blame(tables, kinds, start, stop, seen, bank.matched[slot, 0], dead, lost, hoped, tally)
 
 
 @entrance
@@ -252,7 +268,10 @@ def follow_all_narrow(  # pragma: no cover - compiled
     tally: Any,
 ) -> None:
     """All events of a batch, those of a trace together and in order of time; see `TraceBank.advance`."""
-    _follow(tables, slots, times, kinds, passed, bank, exhaustion, refuted, outcome, tally)
+    # What fails a trace is looked up behind the loop, which the many arrays of that would slow down.
+    starts, then = np.empty(len(slots), np.int64), np.empty((len(slots), 2), np.uint64)
+    failed = _follow(tables, slots, times, kinds, passed, bank, exhaustion, refuted, outcome, starts, then)
+    _blame(tables, slots, times, kinds, bank, outcome, starts, then, failed, tally)
 
 
 @compiled
@@ -266,10 +285,11 @@ def _follow(  # pragma: no cover - compiled
     exhaustion: bool,
     refuted: Any,
     outcome: Any,
-    tally: Any,
-) -> None:
+    starts: Any,
+    then: Any,
+) -> int:
     before, after, broken, known, failing, held = outcome
-    start = 0
+    start, failures = 0, 0
     while start < len(slots):
         slot, time = slots[start], times[start]
         earlier, hoped = bank.seen[slot, 0], bank.alive[slot, 0]
@@ -302,5 +322,7 @@ def _follow(  # pragma: no cover - compiled
         for event in range(start, stop):
             after[event] = bank.status[slot]
         if before[start] == LIVE and after[start] == FAILED:
-            narrow_blame(tables, kinds, start, stop, seen, bank.matched[slot, 0], dead, failing[start, 0], hoped, tally)
+            starts[failures], then[failures, 0], then[failures, 1] = start, hoped, dead
+            failures += 1
         start = stop
+    return failures
