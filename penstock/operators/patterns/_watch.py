@@ -112,8 +112,9 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
             _start(bank, traces.start, slot)
             number += 1
         found.slots[row] = slot
-        before, lost, hoped = bank.status[slot], bank.failed[slot, 0], bank.alive[slot, 0]
+        before, lost, hoped = bank.status[slot], _NONE, _NONE
         if before == LIVE:
+            lost, hoped = bank.failed[slot, 0], bank.alive[slot, 0]
             probes += probed(rules.leaves, bank.matched[slot, 0], lost)
         found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
         found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
