@@ -288,6 +288,22 @@ def _can_start(search: Search, first: int, stop: int) -> Any:  # pragma: no cove
     return can
 
 
+@inlined
+def _may_go_on(search: Search, first: int, stop: int) -> Any:  # pragma: no cover - compiled
+    """Whether a run that starts just before `first` is not dead at once, as no event may lie between those of a match."""
+    events, tables, may = search.events, search.tables, False
+    if search.rules.strategy == NEXT or first == stop or len(tables.atoms) == 1:
+        return True
+    wanted = 1 << tables.atoms[1]
+    if tables.is_repeated[0]:
+        wanted |= 1 << tables.atoms[0]
+    event = first
+    while event < stop and events.rank[event] == events.rank[first]:
+        may = may or events.classes[event] & wanted != 0
+        event += 1
+    return may
+
+
 @compiled
 def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no cover - compiled
     """Add the matches of one trace, unless there is not room enough."""
@@ -299,7 +315,8 @@ def _follow_trace(task: Task, memory: Memory, trace: int) -> None:  # pragma: no
         first = i
         while i < stop and events.rank[i] == events.rank[first]:
             i += 1
-        if counts[RUNS] == 1 and rules.strategy != ANY and not _can_start(task.search, first, i):
+        is_idle = counts[RUNS] == 1 and rules.strategy != ANY
+        if is_idle and not (_can_start(task.search, first, i) and _may_go_on(task.search, i, stop)):
             continue
         if rules.has_window:
             _expire(task, memory, events.ts[first], trace)
