@@ -91,6 +91,8 @@ def add_parquet(python: Path) -> None:
     """Give Flink its reader of Parquet, which apache-flink does not bring, and the Hadoop classes it needs, which Spark has."""
     libraries = next(python.parent.parent.glob("lib/python*/site-packages/pyflink/lib"))
     if not list(libraries.glob("flink-sql-parquet-*.jar")):
+        if shutil.which("mvn") is None:
+            sys.exit("Flink's reader of Parquet is fetched with Maven, and there is no mvn; install Maven, or use --form csv")
         where = [f"-Dartifact=org.apache.flink:flink-sql-parquet:{FLINK}", f"-DoutputDirectory={libraries}"]
         subprocess.run(["mvn", "-q", "dependency:copy", *where], check=True)
     for jar in (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar"):

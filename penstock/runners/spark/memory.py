@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from penstock.operators.joins.pjoin.operator import MEMORY
 from penstock.runners.memory import MemorySharing
 from penstock.runners.spark.control import ControlLog
+from penstock.runners.spark.listening import Listener
 from penstock.runners.spark.reports import BatchReport
 
-_LOOK_SECONDS = 0.1
 
-
-class MemoryController:
+class MemoryController(Listener):
     """Hears the reports of micro-batches and writes `memory` decisions when shares change.
 
     Parameters
@@ -22,25 +20,12 @@ class MemoryController:
         The newest micro-batch, or None.
     """
 
+    name = "penstock-memory"
+
     def __init__(self, sharing: MemorySharing, control: ControlLog, report: Callable[[], BatchReport | None]) -> None:
+        super().__init__(report)
         self._sharing = sharing
         self._control = control
-        self._report = report
-        self._seen = -1
-        self._stopped = threading.Event()
-
-    def start(self, is_active: Callable[[], bool]) -> None:
-        def watch() -> None:
-            while not self._stopped.wait(_LOOK_SECONDS) and is_active():
-                report = self._report()
-                if report is not None and report.epoch != self._seen:
-                    self._seen = report.epoch
-                    self.hear(report)
-
-        threading.Thread(target=watch, name="penstock-memory", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
 
     def hear(self, report: BatchReport) -> None:
         """Learn from a micro-batch; write what follows from it."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from penstock.lowering.stages import Job
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.listening import Listener
 from penstock.runners.spark.reports import BatchReport
 from penstock.runners.steering import Steering
 
 #: What the driver knows about orders, beside the checkpoint's other records.
 RECORD = "orders"
-_LOOK_SECONDS = 0.1
 
 
-class FilterController:
+class FilterController(Listener):
     """Hears the shards of adaptive filters, decides, and remembers both for the next start.
 
     A micro-batch that is repeated is heard once. A decision is remembered as made before it is written and as told after it:
@@ -28,12 +27,12 @@ class FilterController:
         The newest micro-batch, or None. One that nobody asks for in time is missed, which costs evidence and nothing else.
     """
 
+    name = "penstock-orders"
+
     def __init__(self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None]) -> None:
+        super().__init__(report)
         self._steering = Steering(job)
         self._checkpoint = checkpoint
-        self._report = report
-        self._seen = -1
-        self._stopped = threading.Event()
         known = checkpoint.recalled(RECORD)
         if known is not None:
             self._steering.restore(known["orderers"])
@@ -43,19 +42,6 @@ class FilterController:
     @property
     def is_needed(self) -> bool:
         return bool(self._steering)
-
-    def start(self, is_active: Callable[[], bool]) -> None:
-        def watch() -> None:
-            while not self._stopped.wait(_LOOK_SECONDS) and is_active():
-                report = self._report()
-                if report is not None and report.epoch != self._seen:
-                    self._seen = report.epoch
-                    self.hear(report)
-
-        threading.Thread(target=watch, name="penstock-orders", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stopped.set()
 
     def hear(self, report: BatchReport) -> None:
         """Learn from a micro-batch; write what follows from it."""
