@@ -153,9 +153,14 @@ def tune(
 def check(file: File, as_json: Json = False) -> None:
     """Is the state of every operator bounded, by what, and if not, what is missing? Exit code 1 if not."""
     from penstock.apps.reading import read_catalog
+    from penstock.lowering.stages import build_job
     from penstock.plan.analysis.safety import check as checked
 
-    report = checked(read_catalog(file))
+    catalog = read_catalog(file)
+    report = checked(catalog)
+    if report.is_bounded:
+        # What would stop the run at once, such as a hint with an option that does not exist, must not pass here.
+        build_job(catalog, shards=1)
     _print(report, as_json)
     raise typer.Exit(0 if report.is_bounded else 1)
 

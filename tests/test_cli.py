@@ -177,3 +177,15 @@ def test_tune_writes_a_decision_for_the_run_of_a_checkpoint_and_refuses_mistakes
     assert result.stdout == "decision 0: the next micro-batch of 'pairs' obeys it\n"
     (decision,) = (checkpoint / "penstock" / "control").glob("*.json")
     assert json.loads(decision.read_text())["detail"]["memory_rows"] == 5
+
+
+def test_check_refuses_a_hint_that_would_stop_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "hinted.sql"
+    file.write_text("""
+      CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0) USING feed OPTIONS (workload 'pairs', stream 'left');
+      CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0) USING feed OPTIONS (workload 'pairs', stream 'right');
+      CREATE CQ q AS SELECT /*+ PWJOIN(sprad = TRUE) */ a.k FROM a [ROWS 5], b [ROWS 5] WHERE a.k = b.k;
+    """)
+    result = penstock("check", str(file))
+    assert result.exit_code == 2
+    assert "Did you mean 'spread'?" in result.output
