@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from penstock.columnar.narrow import narrow, widened
 from penstock.kernel.segments import decode_segment, encode_segment
 from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, Control
@@ -81,7 +82,11 @@ class Packet:
             header["q"] = list(self.ends)
         if self.control is not None:
             header["c"] = [self.control.epoch, self.control.kind, dict(self.control.detail)]
-        return json.dumps(header, separators=(",", ":")), None if self.batch is None else encode_segment(self.batch.stored())
+        return json.dumps(header, separators=(",", ":")), self._body()
+
+    def _body(self) -> bytes | None:
+        """Rows in few bytes: on its way through an exchange each is copied, summed up and compressed several times."""
+        return None if self.batch is None else encode_segment(narrow(self.batch.stored()))
 
     @classmethod
     def decode(cls, header: str, body: bytes | None) -> Packet:
@@ -93,7 +98,7 @@ class Packet:
             kind=PacketKind(found["k"]),
             partition=found["p"],
             sequence=found["s"],
-            batch=None if body is None else Batch.restored(decode_segment(body)),
+            batch=None if body is None else Batch.restored(widened(decode_segment(body))),
             newest=found.get("n", NEVER),
             frontier=found.get("f", NEVER),
             marks=tuple(Punctuation.from_json(mark) for mark in found.get("m", ())),
