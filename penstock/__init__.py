@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.model.event_patterns import either as either
     from penstock.model.event_patterns import seq as seq
     from penstock.runners.spark.app import App as App
+    from penstock.runners.spark.files import parquet as parquet
     from penstock.runners.spark.filtering import filter as filter
     from penstock.runners.spark.functions import aggregate as aggregate
     from penstock.runners.spark.functions import join as join
@@ -38,6 +39,7 @@ _EXPORTS = {
     "filter": "penstock.runners.spark.filtering",
     "join": "penstock.runners.spark.functions",
     "match": "penstock.runners.spark.matching",
+    "parquet": "penstock.runners.spark.files",
     "seq": "penstock.model.event_patterns",
     "stream": "penstock.runners.spark.functions",
 }

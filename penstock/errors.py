@@ -177,6 +177,10 @@ class BadRows(DataError):
     code = "data.bad-rows"
 
 
+class UnreadableFile(DataError):
+    code = "data.unreadable-file"
+
+
 class NumericOverflow(DataError):
     code = "data.numeric-overflow"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -75,7 +75,12 @@ class Route:
 
 
 def pack(
-    rows: pa.RecordBatch, route: Route, base: int, sequence: int = 0, newest: dict[int, int] | None = None
+    rows: pa.RecordBatch,
+    route: Route,
+    base: int,
+    sequence: int = 0,
+    newest: dict[int, int] | None = None,
+    starts: Sequence[int] = (),
 ) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
 
@@ -88,10 +93,14 @@ def pack(
     newest
         Greatest event time of each source partition so far; kept up to date here. A task that packs its rows in several
         pieces hands in the same mapping each time, so that lateness does not depend on the pieces.
+    starts
+        Positions, counted from `base`, at which another file begins where each file has its own course: a row is late only
+        after newer rows of its file. What promises hold across files is known where partitions and positions are named.
     """
     known = {} if newest is None else newest
     for partition, part, positions in _by_partition(rows, base):
-        yield from _pack_partition(part, positions, route, partition, sequence, known)
+        files = () if POSITION in rows.schema.names else starts
+        yield from _pack_partition(part, positions, route, partition, sequence, known, files)
 
 
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
@@ -111,16 +120,19 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 
 
 def _pack_partition(
-    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int]
-) -> Iterator[tuple[int, Packet]]:
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int],
+    starts: Sequence[int],
+) -> Iterator[tuple[int, Packet]]:  # fmt: skip
     listed, marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
     total = rows.num_rows + len(bad_marks)
     good, bad = _sound(rows, route)
     yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
     batch = _entry_batch(rows, positions, good, route)
     kept = _mask(rows, KEEP)[good]
-    late = _late_within_task(batch.ts, route.stream.disorder, newest.get(partition, NEVER))
-    newest[partition] = max(newest.get(partition, NEVER), int(batch.ts.max(initial=NEVER)))
+    cuts = np.searchsorted(batch.pos, np.array(starts, np.int64))
+    before = newest.get(partition, NEVER)
+    late = _late_within_task(batch.ts, route.stream.disorder, before, cuts)
+    newest[partition] = int(batch.ts[cuts[-1] :].max(initial=NEVER)) if len(cuts) else int(batch.ts.max(initial=before))
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
     edges |= _scope_edge(scopes, positions, route)
     broken |= _after_listed(batch, listed, route)
@@ -131,7 +143,7 @@ def _pack_partition(
     filtered = int((~kept).sum())
     for shard in range(route.shards):
         yield shard, Packet(
-            route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), newest[partition],
+            route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), int(batch.ts.max(initial=before)),
             marks=tuple(routed.get(shard, ())), total=total if shard == home else 0,
             filtered=filtered if shard == home else 0, edges=edges,
         )  # fmt: skip
@@ -187,9 +199,15 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 
-def _late_within_task(ts: Int64s, disorder: int, newest: int) -> npt.NDArray[np.bool_]:
-    """Rows older than an earlier row of the task by more than the declared bound: a broken promise, however batches are cut."""
-    newest_before = np.maximum.accumulate(np.concatenate(([newest], ts[:-1])))[: len(ts)]
+def _late_within_task(ts: Int64s, disorder: int, newest: int, cuts: Int64s) -> npt.NDArray[np.bool_]:
+    """Rows older than an earlier row of the task by more than the declared bound: a broken promise, however batches are cut.
+
+    From each of `cuts` on only rows behind it count as earlier.
+    """
+    newest_before = np.concatenate(([newest], ts[:-1]))[: len(ts)]
+    newest_before[cuts[cuts < len(ts)]] = NEVER
+    for first, stop in pairwise([0, *cuts.tolist(), len(ts)]):
+        np.maximum.accumulate(newest_before[first:stop], out=newest_before[first:stop])
     result: npt.NDArray[np.bool_] = ts < shifted(newest_before, -disorder)
     return result
 

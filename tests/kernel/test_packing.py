@@ -16,6 +16,7 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
 from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.model.elements import NEVER
 from penstock.model.patterns import between, constant, one_of, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field, Schema
@@ -40,12 +41,13 @@ def pieces(rows: pa.RecordBatch, cuts: Sequence[int]) -> list[pa.RecordBatch]:
     return [rows.slice(start, stop - start) for start, stop in pairwise(bounds)]
 
 
-def packed(rows: pa.RecordBatch, where: Route, cuts: Sequence[int] = ()) -> list[tuple[int, Packet]]:
-    """One task that packs its rows in pieces."""
+def packed(rows: pa.RecordBatch, where: Route, cuts: Sequence[int] = (), files: Sequence[int] = ()) -> list[tuple[int, Packet]]:
+    """One task that packs its rows in pieces; from each number in `files` on they are of another file."""
     found: list[tuple[int, Packet]] = []
     base, newest = 100, dict[int, int]()
     for number, piece in enumerate(pieces(rows, cuts) or [rows]):
-        found += pack(piece, where, base, number, newest)
+        starts = [100 + at for at in sorted(files) if base <= 100 + at < base + piece.num_rows]
+        found += pack(piece, where, base, number, newest, starts)
         base += piece.num_rows
     return found
 
@@ -90,6 +92,33 @@ def test_lateness_within_a_task_is_the_sequential_definition(
     found = packed(rows_of(times, **{PARTITION: pa.array(owners, pa.int64())}), route(disorder=bound), cuts)
     assert set(positions(found, PacketKind.LATE)) == late
     assert set(positions(found, PacketKind.ROWS)) == set(range(len(times))) - late
+
+
+@given(
+    times=st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=12),
+    cuts=cuts_of_rows,
+    files=st.lists(st.integers(0, 12), max_size=4),
+    bound=st.integers(0, 4),
+)
+@settings(max_examples=120, deadline=None)
+@example(times=[9, 1, 9, 1], cuts=[3], files=[2], bound=0)
+@example(times=[9, None, 1], cuts=[1], files=[1], bound=0)
+def test_a_row_is_late_only_after_newer_ones_of_its_file(
+    times: list[int | None], cuts: list[int], files: list[int], bound: int
+) -> None:
+    newest: int | None = None
+    late = set()
+    for number, time in enumerate(times):
+        newest = None if number in files else newest
+        if time is not None:
+            if newest is not None and time < newest - bound:
+                late.add(number)
+            newest = time if newest is None else max(newest, time)
+    found = packed(rows_of(times), route(disorder=bound), cuts, files)
+    assert set(positions(found, PacketKind.LATE)) == late
+    assert set(positions(found, PacketKind.ROWS)) == {number for number, time in enumerate(times) if time is not None} - late
+    known = [time for time in times if time is not None]
+    assert max([packet.newest for _, packet in found], default=NEVER) == max(known, default=NEVER)
 
 
 def test_every_packing_task_sends_a_header_to_every_shard_also_without_rows() -> None:

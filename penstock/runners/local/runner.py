@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.expressions.evaluate import evaluate, mask
 from penstock.kernel.contracts import State
 from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, pack
+from penstock.kernel.packing import pack
 from penstock.lowering.prefix import Prefix
 from penstock.lowering.stages import Job, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
 from penstock.runners.memory import MemorySharing
+from penstock.runners.prefixed import prefixed
 from penstock.runners.shard import make_kernel, step
 from penstock.runners.steering import Steering
 
@@ -145,7 +145,7 @@ class LocalRunner:
         found: list[tuple[int, Packet]] = []
         newest: dict[int, int] = {}
         for number, rows in enumerate(tasks):
-            found += pack(apply_prefix(prefix, rows), route, base, number, newest)
+            found += pack(prefixed(prefix, rows), route, base, number, newest)
             base += rows.num_rows
         return found
 
@@ -190,22 +190,3 @@ class LocalRunner:
                 for counter, value in counters.items():
                     mine[counter] = value if counter == "frontier" else mine.get(counter, 0) + value
         return total
-
-
-def apply_prefix(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """What Catalyst does in production: the select list, and system columns for packing."""
-    stream = prefix.stream
-    columns = {name: evaluate(expr, rows) for name, expr in prefix.items}
-    arrays = [columns[item.name].cast(item.type) for item in prefix.schema]
-    names = list(prefix.schema.names)
-    time = rows.column(stream.schema.index(stream.timestamp))
-    system = {TIME: time.cast(pa.int64()) if not pa.types.is_timestamp(time.type) else time.view(pa.int64())}
-    if prefix.condition is not None:
-        system[KEEP] = pa.array(mask(prefix.condition, rows))
-    if stream.partition_column:
-        system[PARTITION] = rows.column(stream.schema.index(stream.partition_column)).cast(pa.int64())
-    if stream.position_column:
-        system[POSITION] = rows.column(stream.schema.index(stream.position_column)).cast(pa.int64())
-    if stream.punctuations is not None:
-        system[MARK] = rows.column(stream.schema.index(stream.punctuations.column))
-    return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*names, *system])

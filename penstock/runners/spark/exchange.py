@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,9 +14,15 @@ from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
+from penstock.runners.parquet_rows import parquet_rows
+from penstock.runners.prefixed import fields_read, prefixed
+from penstock.runners.spark.files import ParquetFiles, local_path
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.workers import settle
+
+#: What Spark runs over the Arrow batches of a partition.
+Task: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 #: A packing task cuts its rows into packets of about this size.
 PACKET_ROWS = 1 << 19
@@ -76,46 +82,88 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def packed(frame: DataFrame, prefix: Prefix, route: Route) -> DataFrame:
+def packed(source: DataFrame | ParquetFiles, prefix: Prefix, route: Route) -> DataFrame:
     """Packets of one source entry."""
-    crossed, system = crossing(frame, prefix)
+    if isinstance(source, ParquetFiles):
+        return source.listing().mapInArrow(reading_task(source.base, prefix, route), PACKET_SCHEMA)
+    crossed, system = crossing(source, prefix)
     return crossed.mapInArrow(packing_task(route, system), PACKET_SCHEMA)
 
 
-def packing_task(route: Route, system: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def packing_task(route: Route, system: tuple[str, ...]) -> Task:
     """The function of one map task; it is shipped, so it holds the route, the names of its columns and nothing else."""
-    ids = shard_ids(route.shards)
     names = (*route.columns.names, *system)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        base = first_position()
-        waiting: list[pa.RecordBatch] = []
-        rows = sequence = 0
-        newest: dict[int, int] = {}
-        last: pa.RecordBatch | None = None
+        packing = _Packing(route, first_position())
         for batch in batches:
-            last = batch
-            waiting.append(without_idle_masks(batch))
-            rows += batch.num_rows
-            if rows >= PACKET_ROWS:
-                yield _packets(waiting, names, route, base, sequence, ids, newest)
-                base, sequence, waiting, rows = base + rows, sequence + 1, [], 0
-        if waiting or last is None:
-            # A task without rows still sends headers: an idle shard learns that the batch has come.
-            yield _packets(waiting or [_no_rows(names, route)], names, route, base, sequence, ids, newest)
-        settle()
+            yield from packing.add(without_idle_masks(batch).rename_columns(names))
+        yield from packing.finish(lambda: _no_rows(names, route))
 
     return run
 
 
-def _packets(
-    waiting: list[pa.RecordBatch], names: tuple[str, ...], route: Route, base: int, sequence: int, ids: tuple[int, ...],
-    newest: dict[int, int],
-) -> pa.RecordBatch:  # fmt: skip
-    rows = pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
-    rows = _timed(rows.rename_columns(names), route)
-    found = [(ids[shard], *packet.encode(), None) for shard, packet in pack(rows, route, base, sequence, newest)]
-    return packed_rows(found)
+def reading_task(base: str, prefix: Prefix, route: Route) -> Task:
+    """The function of a map task that is handed paths instead of rows, and does itself what Catalyst does elsewhere."""
+    fields = fields_read(prefix)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packing = _Packing(route, first_position())
+        root = local_path(base) if base else None
+        # Spark deals files by size; within a task older ones come first, as they do from one micro-batch to the next.
+        listed = sorted((row["modificationTime"], row["path"]) for batch in batches for row in batch.to_pylist())
+        for _, path in listed:
+            packing.begin_file()
+            for rows in parquet_rows(local_path(path), root, fields, PACKET_ROWS):
+                yield from packing.add(prefixed(prefix, rows))
+        yield from packing.finish(lambda: prefixed(prefix, _empty(pa.field(item.name, item.type) for item in fields)))
+
+    return run
+
+
+class _Packing:
+    """Rows of a task on their way into packets; they have the columns of the entry and system columns.
+
+    Parameters
+    ----------
+    base
+        Position of the first row.
+    """
+
+    def __init__(self, route: Route, base: int) -> None:
+        self._route = route
+        self._ids = shard_ids(route.shards)
+        self._base = base
+        self._waiting: list[pa.RecordBatch] = []
+        self._starts: list[int] = []
+        self._rows = self._sequence = 0
+        self._newest: dict[int, int] = {}
+
+    def begin_file(self) -> None:
+        """What comes from now on has its own course."""
+        self._starts.append(self._base + self._rows)
+
+    def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        if self._rows >= PACKET_ROWS:
+            yield self._packets()
+
+    def finish(self, no_rows: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The last packets. A task without rows still sends headers: an idle shard learns that the batch has come."""
+        if not self._waiting and not self._sequence:
+            self._waiting.append(no_rows())
+        if self._waiting:
+            yield self._packets()
+        settle()
+
+    def _packets(self) -> pa.RecordBatch:
+        rows = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        packets = pack(_timed(rows, self._route), self._route, self._base, self._sequence, self._newest, self._starts)
+        found = [(self._ids[shard], *packet.encode(), None) for shard, packet in packets]
+        self._base, self._sequence = self._base + self._rows, self._sequence + 1
+        self._waiting, self._starts, self._rows = [], [], 0
+        return packed_rows(found)
 
 
 def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
@@ -130,8 +178,12 @@ def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
 
 def _no_rows(names: tuple[str, ...], route: Route) -> pa.RecordBatch:
     types = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_()}
-    fields = [*route.columns, *(pa.field(name, types.get(name, pa.string())) for name in names[len(route.columns) :])]
-    return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in fields], schema=pa.schema(fields))
+    return _empty([*route.columns, *(pa.field(name, types.get(name, pa.string())) for name in names[len(route.columns) :])])
+
+
+def _empty(fields: Iterable[pa.Field]) -> pa.RecordBatch:
+    schema = pa.schema(fields)
+    return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in schema], schema=schema)
 
 
 def first_position() -> int:

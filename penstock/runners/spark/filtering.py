@@ -17,8 +17,9 @@ from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import Scan
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
+from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.filter_tasks import direct_filter, filtered_directly
-from penstock.runners.spark.functions import Described, declared
+from penstock.runners.spark.functions import Stream, declared
 from penstock.runners.spark.pipeline import answers, build_pipeline
 from penstock.runners.spark.reports import BatchReport, read_report
 from penstock.runners.spark.session import require
@@ -26,7 +27,7 @@ from penstock.runners.spark.steered import FilterController
 
 
 def filter(
-    frame: DataFrame | Described,
+    frame: Stream,
     conditions: Sequence[Given],
     policy: str = "agreedy",
     control: str | Path = "",
@@ -68,7 +69,9 @@ def filter(
     --------
     ``ps.filter(packets, ["size > 100", "payload RLIKE 'attack'", is_suspicious], control="checkpoints/packets.orders")``
     """
-    source, rows = declared("input", frame, False)
+    source, given = declared("input", frame, False)
+    # Catalyst has a part of the conditions, and what passes goes back to it.
+    rows = given.read_by_spark() if isinstance(given, ParquetFiles) else given
     mode = "both" if control else "shard"
     settings: dict[str, HintValue] = {"policy": policy, "mode": mode, **options}
     catalog = Catalog("penstock")

@@ -19,6 +19,7 @@ from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunc
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Field, Schema
 from penstock.plan.catalog import Catalog
+from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.pipeline import answers, build_pipeline
 from penstock.runners.spark.session import require
 
@@ -35,7 +36,7 @@ _SIDES = ("left", "right")
 class Described:
     """A streaming DataFrame and what is known about its rows; made by `stream`."""
 
-    frame: DataFrame
+    frame: DataFrame | ParquetFiles
     time: str = ""
     disorder_us: int = -1
     unique: tuple[str, ...] = ()
@@ -46,8 +47,15 @@ class Described:
     position: str = ""
 
 
+#: What operators take as a stream.
+Stream: TypeAlias = DataFrame | ParquetFiles | Described
+
+#: A stream as the plan knows it, and where its rows come from.
+Input: TypeAlias = tuple[StreamDeclaration, DataFrame | ParquetFiles]
+
+
 def stream(
-    frame: DataFrame,
+    frame: DataFrame | ParquetFiles,
     time: str = "",
     disorder: str = "",
     unique: Names = (),
@@ -57,7 +65,7 @@ def stream(
     partition: str = "",
     position: str = "",
 ) -> Described:
-    """Say what is known about a streaming DataFrame, so that operators can forget early.
+    """Say what is known about a streaming DataFrame (or `ps.parquet`), so that operators can forget early.
 
     Parameters
     ----------
@@ -75,8 +83,8 @@ def stream(
 
 
 def join(
-    left: DataFrame | Described,
-    right: DataFrame | Described,
+    left: Stream,
+    right: Stream,
     on: Names,
     within: str | tuple[str, str] = "",
     punctuations: bool = False,
@@ -136,7 +144,7 @@ def join(
 
 
 def aggregate(
-    frame: DataFrame | Described,
+    frame: Stream,
     by: Names,
     window: str,
     aggregates: Mapping[str, str],
@@ -180,7 +188,7 @@ def aggregate(
 
 def run_query(
     text: str,
-    inputs: Sequence[tuple[StreamDeclaration, DataFrame]],
+    inputs: Sequence[Input],
     quarantine: str,
     declare: Callable[[Catalog], None] | None = None,
 ) -> DataFrame:
@@ -204,11 +212,11 @@ def run_query(
     return answers(pipeline, pipeline.frame, "answer")
 
 
-def declared(name: str, given: DataFrame | Described, punctuations: bool) -> tuple[StreamDeclaration, DataFrame]:
+def declared(name: str, given: Stream, punctuations: bool) -> Input:
     """The stream that a DataFrame is to the plan."""
     described = given if isinstance(given, Described) else Described(given)
     frame = described.frame
-    if not frame.isStreaming:
+    if isinstance(frame, DataFrame) and not frame.isStreaming:
         raise InvalidDeclaration("the DataFrame is not a stream; read it with spark.readStream", f"input '{name}'")
     time, delay = _event_time(name, described)
     mark = described.punctuations or (MARK_COLUMN if punctuations and MARK_COLUMN in frame.columns else "")
@@ -259,7 +267,7 @@ def _join_items(
     right: Schema,
     keys: tuple[str, ...],
     suffix: str,
-    sides: Sequence[tuple[StreamDeclaration, DataFrame]],
+    sides: Sequence[Input],
 ) -> list[str]:
     marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
     items = [f"{_key_text(kind, left[key].name)} AS {quoted(left[key].name)}" for key in keys]

@@ -16,14 +16,14 @@ from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.metadata.constraints.workflows.workflow import Workflow
 from penstock.model.event_patterns import Absent, And, Atom, EventPattern, Seq
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.functions import Described, Names, declared, quoted, run_query, several
+from penstock.runners.spark.functions import Names, Stream, declared, quoted, run_query, several
 
 #: What the one stream is called inside.
 _EVENTS = "events"
 
 
 def match(
-    frames: DataFrame | Described | Mapping[str, DataFrame | Described],
+    frames: Stream | Mapping[str, Stream],
     pattern: str | EventPattern,
     by: Names = (),
     where: Names = (),

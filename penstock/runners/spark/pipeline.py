@@ -16,6 +16,7 @@ from penstock.kernel.packets import Packet
 from penstock.lowering.stages import Job, Stage
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.exchange import packed
+from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
 from penstock.runners.spark.processor import REPORT, ShardProcessor, StageHost
 from penstock.runners.spark.workers import settle
@@ -35,7 +36,7 @@ class Pipeline:
 
 def build_pipeline(
     job: Job,
-    read: Callable[[StreamDeclaration], DataFrame],
+    read: Callable[[StreamDeclaration], DataFrame | ParquetFiles],
     controls: DataFrame | None,
     run: str,
     policy: str = "round_robin",
@@ -46,10 +47,10 @@ def build_pipeline(
     Parameters
     ----------
     read
-        Gives the DataFrame of a declared stream.
+        Gives the DataFrame of a declared stream, or its files.
     """
     direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
-    frames: dict[str, DataFrame] = {}
+    frames: dict[str, DataFrame | ParquetFiles] = {}
     carried = controls
     for stage in job.stages:
         is_last = stage is job.stages[-1]
@@ -66,7 +67,9 @@ def _schema(job: Job, direct: str) -> pa.Schema | None:
     return job.outputs[direct].arrow if direct else None
 
 
-def _sources(stage: Stage, read: Callable[[StreamDeclaration], DataFrame], frames: dict[str, DataFrame]) -> list[DataFrame]:
+def _sources(
+    stage: Stage, read: Callable[[StreamDeclaration], DataFrame | ParquetFiles], frames: dict[str, DataFrame | ParquetFiles]
+) -> list[DataFrame]:
     found = []
     for source in stage.sources:
         stream = source.prefix.stream

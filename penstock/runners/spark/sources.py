@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -12,13 +14,21 @@ from penstock.kernel.packing import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark import feed
 from penstock.runners.spark.failures import QueryFailed, translated
+from penstock.runners.spark.files import ParquetFiles, can_read
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
 
 
-def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
-    """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them."""
+#: Option of a stream of Parquet files: who reads them, "penstock" (as nothing, where it can) or "spark".
+_READER = "reader"
+
+
+def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame | ParquetFiles:
+    """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them.
+
+    Of Parquet files within reach only their paths: tasks read them.
+    """
     try:
         return _timed(spark, stream)
     except PenstockError:
@@ -39,11 +49,24 @@ def _unreadable(spark: SparkSession, stream: StreamDeclaration, failure: Excepti
     return InvalidDeclaration(f"the source '{stream.source.format}' cannot be read: {found.message}", f"stream '{stream.name}'")
 
 
-def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame:
+def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame | ParquetFiles:
     if stream.arrival_time:
         # Fixed per micro-batch by Spark's offset log, so a repeated batch has the same times.
         return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
+    options = {name: value for name, value in stream.source.options.items() if name.lower() != _READER}
+    if _is_ours(spark, stream, options):
+        return ParquetFiles(spark, _without(stream, ""), options)
     return _read(spark, stream, _without(stream, ""))
+
+
+def _is_ours(spark: SparkSession, stream: StreamDeclaration, options: Mapping[str, str]) -> bool:
+    """Whether tasks read the files of the stream themselves."""
+    reader = next((value for name, value in stream.source.options.items() if name.lower() == _READER), "")
+    if stream.source.format.lower() != "parquet" or "path" not in options or reader == "spark":
+        return False
+    if reader not in ("", "penstock"):
+        raise InvalidDeclaration(f"there is no reader '{reader}'; choose penstock or spark", f"stream '{stream.name}'")
+    return can_read(spark, options)
 
 
 def _without(stream: StreamDeclaration, column: str) -> StructType:
@@ -56,7 +79,8 @@ def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) 
     kind = stream.source.format.lower()
     reader = spark.readStream.format(kind)
     for name, value in stream.source.options.items():
-        reader = reader.option(name, value)
+        if name.lower() != _READER:
+            reader = reader.option(name, value)
     if kind == "kafka":
         return kafka_rows(reader.load(), stream, declared)
     if kind == "feed":

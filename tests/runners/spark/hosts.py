@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from penstock.runners.spark.app import App, Run
@@ -43,12 +45,15 @@ def run_to_the_end(text: str, spark: SparkSession, checkpoint: Path, **options: 
     return run
 
 
-def write_files(folder: Path, suffix: str, texts: Sequence[str]) -> None:
+def write_files(folder: Path, suffix: str, texts: Sequence[str | pa.Table]) -> None:
     """Files that Spark reads in this order: it goes by their times."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, text in enumerate(texts):
+    for number, content in enumerate(texts):
         path = folder / f"{number}.{suffix}"
-        path.write_text(text)
+        if isinstance(content, str):
+            path.write_text(content)
+        else:
+            pq.write_table(content, path)
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 

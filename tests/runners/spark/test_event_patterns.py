@@ -34,8 +34,8 @@ PACE = "total '6000', rows_per_batch '3000'"
 
 STREAMS = """
 CREATE STREAM events (type STRING, {columns}) USING json OPTIONS (path '{folder}/events', maxFilesPerTrigger '1');
-CREATE STREAM Quote ({columns}) USING json OPTIONS (path '{folder}/Quote', maxFilesPerTrigger '1');
-CREATE STREAM Cancel ({columns}) USING json OPTIONS (path '{folder}/Cancel', maxFilesPerTrigger '1');
+CREATE STREAM Quote ({columns}) USING parquet OPTIONS (path '{folder}/Quote', maxFilesPerTrigger '1');
+CREATE STREAM Cancel ({columns}) USING parquet OPTIONS (path '{folder}/Cancel', maxFilesPerTrigger '1');
 """
 QUERIES = {
     "risen": "EVENT SEQ(Quote q, Order o) FROM events WHERE [id] AND o.price > q.price WITHIN 10 seconds",
@@ -66,14 +66,17 @@ def events(seed: int, rows: int = 240) -> list[dict[str, Any]]:
 
 
 def written_streams(folder: Path, rows: list[dict[str, Any]]) -> tuple[str, Mapping[str, pa.RecordBatch]]:
-    """Streams over the rows, in files; and the same rows for the runner in process."""
+    """Streams over the rows, in files of two kinds; and the same rows for the runner in process."""
     parts = {"events": rows, **{kind: [row for row in rows if row["type"] == kind] for kind in ("Quote", "Cancel")}}
     tables = {}
     for name, part in parts.items():
         size = -(-len(part) // FILES)
-        write_files(folder / name, "json", [json_lines(part[at * size : (at + 1) * size]) for at in range(FILES)])
-        schema = SCHEMA if name == "events" else SCHEMA.remove(0)
-        tables[name] = pa.RecordBatch.from_pylist(part, schema)
+        pieces = [part[at * size : (at + 1) * size] for at in range(FILES)]
+        if name == "events":
+            write_files(folder / name, "json", [json_lines(piece) for piece in pieces])
+        else:
+            write_files(folder / name, "parquet", [pa.Table.from_pylist(piece, SCHEMA.remove(0)) for piece in pieces])
+        tables[name] = pa.RecordBatch.from_pylist(part, SCHEMA if name == "events" else SCHEMA.remove(0))
     return STREAMS.format(columns=COLUMNS, folder=folder), tables
 
 
@@ -120,7 +123,8 @@ def test_a_restart_in_mid_match_changes_no_answer_of_any_event_query(spark: Spar
     for name in tables:  # half of the files come after the restart
         for number in range(FILES // 2, FILES):
             (later / name).mkdir(parents=True, exist_ok=True)
-            (tmp_path / name / f"{number}.json").rename(later / name / f"{number}.json")
+            for path in (tmp_path / name).glob(f"{number}.*"):
+                path.rename(later / name / path.name)
     first = app.start(checkpoint, spark=spark, shards=3)
     first.process_all_available()
     first.stop()
@@ -204,7 +208,10 @@ def test_patterns_match_on_one_data_frame_as_text_and_on_several_as_objects(sess
         constraints="NEVER(Refund)",
     )
     as_object = ps.match(
-        {kind: stream_of(session, tmp_path / kind, plain) for kind in ("Quote", "Cancel")},
+        {
+            kind: ps.stream(ps.parquet(session, tmp_path / kind, plain, maxFilesPerTrigger=1), time="ts", disorder="3 seconds")
+            for kind in ("Quote", "Cancel")
+        },
         ps.seq(ps.atom("Quote", "q"), ps.atom("Cancel", "c")),
         by="id",
         where="c.price < q.price",

@@ -9,14 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hosts import answers, bag, write_files
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.errors import InvalidDeclaration, PenstockError, UnknownName
+import penstock as ps
+from penstock.errors import InvalidDeclaration, PenstockError, UnknownName, UnreadableFile
 from penstock.kernel.packing import BAD
 from penstock.language.application import parse_application
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.spark.app import App
+from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.sources import kafka_rows
 
 pytestmark = pytest.mark.spark
@@ -28,7 +30,7 @@ CREATE STREAM p (id BIGINT, name STRING, ts TIMESTAMP, WATERMARK ts DELAY OF INT
   USING parquet OPTIONS (path '{folder}/p');
 CREATE STREAM beat (value BIGINT, timestamp TIMESTAMP, WATERMARK timestamp DELAY OF INTERVAL 0 SECONDS)
   USING rate OPTIONS (rowsPerSecond '10', numPartitions '1');
-CREATE STREAM arrived (id BIGINT, name STRING) USING parquet OPTIONS (path '{folder}/p');
+CREATE STREAM arrived (id BIGINT, name STRING) USING parquet OPTIONS (path '{folder}/p', reader 'spark');
 CREATE CQ from_csv AS SELECT * FROM c;
 CREATE CQ from_parquet AS SELECT * FROM p;
 CREATE CQ from_rate AS SELECT value FROM beat;
@@ -77,6 +79,29 @@ def test_csv_parquet_rate_and_arrival_times_are_read_as_declared(spark: SparkSes
     assert sorted(values) == list(range(len(values)))
 
 
+def test_a_damaged_file_stops_the_query_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "p", "parquet", [pa.table({"id": [1, 2], "ts": pa.array([1, 2], TIMESTAMP)}), "id,ts"])
+    text = (
+        "CREATE STREAM s (id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) "
+        f"USING parquet OPTIONS (path '{tmp_path}/p', maxFilesPerTrigger '1'); CREATE CQ q AS SELECT id FROM s WHERE id > 1"
+    )
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark)
+    with pytest.raises(UnreadableFile, match=r"(?s)p/1\.parquet.*take the file away"):
+        run.process_all_available()
+    assert answers(run, "q") == [{"id": 2}]
+
+
+def test_options_say_whether_tasks_can_read_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Otherwise Spark reads them, as it always did."""
+    columns = "id BIGINT, ts TIMESTAMP"
+    ours = ps.parquet(spark, tmp_path, columns, latestFirst=True)
+    assert isinstance(ours, ParquetFiles)
+    assert ours.options == {"path": str(tmp_path), "latestFirst": "true"}
+    assert isinstance(ps.parquet(spark, f"file:{tmp_path}", columns), ParquetFiles)
+    assert isinstance(ps.parquet(spark, tmp_path, columns, mergeSchema=True), DataFrame)
+    assert ps.filter(ps.stream(ours, time="ts"), ["id > 1"]).columns == ["id", "ts"]
+
+
 def test_mistakes_in_sources_are_found_before_the_query_starts(spark: SparkSession, tmp_path: Path) -> None:
     columns = "(id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)"
     with pytest.raises(InvalidDeclaration, match="needs a directory"):
@@ -85,6 +110,8 @@ def test_mistakes_in_sources_are_found_before_the_query_starts(spark: SparkSessi
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING rate")
     with pytest.raises(UnknownName, match="Did you mean 'pairs'"):
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING feed OPTIONS (workload 'pears.left')")
+    with pytest.raises(InvalidDeclaration, match="there is no reader 'pandas'; choose penstock or spark"):
+        start(spark, tmp_path, f"CREATE STREAM s {columns} USING parquet OPTIONS (path '{tmp_path}', reader 'pandas')")
     with pytest.raises(PenstockError, match=r"(?s)stream 's'.*no_such_format"):
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING no_such_format")
 

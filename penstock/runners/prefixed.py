@@ -1,0 +1,43 @@
+"""The stateless prefix of a stream on columns: what Catalyst does where Spark reads the rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.expressions.evaluate import evaluate, mask
+from penstock.expressions.nodes import columns_of
+from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME
+from penstock.lowering.prefix import Prefix
+from penstock.model.schema import Field
+
+
+def fields_read(prefix: Prefix) -> tuple[Field, ...]:
+    """Fields of the stream that `prefixed` looks at, in the order of the stream."""
+    stream = prefix.stream
+    names = {name for expr in (*(expr for _, expr in prefix.items), *prefix.conditions) for name in columns_of(expr)}
+    names |= {stream.timestamp, stream.partition_column, stream.position_column}
+    names |= {stream.punctuations.column} if stream.punctuations is not None else set()
+    wanted = {name.lower() for name in names if name}
+    return tuple(item for item in stream.schema if item.name.lower() in wanted)
+
+
+def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The select list over rows that have the fields it reads, and system columns for packing."""
+    stream = prefix.stream
+
+    def column(name: str) -> pa.Array:
+        return rows.column(stream.schema[name].name)
+
+    columns = {name: evaluate(expr, rows) for name, expr in prefix.items}
+    arrays = [columns[item.name].cast(item.type) for item in prefix.schema]
+    time = column(stream.timestamp)
+    system = {TIME: time.cast(pa.int64()) if not pa.types.is_timestamp(time.type) else time.view(pa.int64())}
+    if prefix.condition is not None:
+        system[KEEP] = pa.array(mask(prefix.condition, rows))
+    if stream.partition_column:
+        system[PARTITION] = column(stream.partition_column).cast(pa.int64())
+    if stream.position_column:
+        system[POSITION] = column(stream.position_column).cast(pa.int64())
+    if stream.punctuations is not None:
+        system[MARK] = column(stream.punctuations.column)
+    return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*prefix.schema.names, *system])

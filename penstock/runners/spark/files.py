@@ -1,0 +1,132 @@
+"""Parquet files that tasks read themselves: Spark finds them and remembers which were read, and never makes rows of them.
+
+Spark's way from a Parquet file to Python makes a row of every record and columns of all rows again. Here Spark's file source
+lists the files as ever (offsets, order, limits per micro-batch, recovery), a task is handed paths, and columns stay columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+#: What Spark's source of whole files has to declare; the content is not asked for, so it is not read.
+_LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+#: Options about which files are read when. Others say how: those are for Spark's reader.
+_LISTING_OPTIONS = frozenset({
+    "path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly", "pathglobfilter",
+    "recursivefilelookup", "cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio",
+})  # fmt: skip
+_GLOB = frozenset("*?[{")
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Files as they come into a directory; made by `parquet`.
+
+    Parameters
+    ----------
+    spark
+        The session that lists them.
+    schema
+        Columns they have.
+    options
+        Spark's about which files are read when; `path` among them.
+    """
+
+    spark: SparkSession
+    schema: StructType
+    options: Mapping[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.schema.fieldNames())
+
+    @property
+    def sparkSession(self) -> SparkSession:  # noqa: N802 - as a DataFrame calls it
+        return self.spark
+
+    @property
+    def base(self) -> str:
+        """The directory: what lies below may be called `column=value`. Empty if the path is a pattern."""
+        path = _option(self.options, "path")
+        return "" if _GLOB & set(path) else str(local_path(path).absolute())
+
+    def listing(self) -> DataFrame:
+        """A streaming DataFrame with the path of each file and when it was written."""
+        # Else Spark would take directories called column=value for columns of the listing.
+        wanted = {**self.options, "recursiveFileLookup": "true"}
+        listed = self.spark.readStream.format("binaryFile").schema(_LISTED).options(**wanted).load()
+        return listed.select("path", "modificationTime")
+
+    def read_by_spark(self) -> DataFrame:
+        """The rows as Spark reads them, for whoever needs them in the JVM."""
+        return self.spark.readStream.format("parquet").schema(self.schema).options(**self.options).load()
+
+
+def parquet(spark: SparkSession, path: str | Path, schema: str | StructType, **options: object) -> ParquetFiles | DataFrame:
+    """Parquet files that come into a directory, read by Penstock's tasks: their columns never become rows of Spark.
+
+    Use it in place of `spark.readStream.schema(schema).parquet(path)`; operators start from it several times faster.
+
+    Parameters
+    ----------
+    path
+        Directory or pattern of files. Files in directories below are read too; those called `column=value` give that column.
+    schema
+        Columns, as a list in SQL ("id BIGINT, ts TIMESTAMP") or a StructType. A column that a file does not have is NULL.
+    options
+        Spark's about which files are read when: `maxFilesPerTrigger`, `latestFirst`, `pathGlobFilter`, `cleanSource`, ….
+
+    Returns
+    -------
+    ParquetFiles or DataFrame
+        What `ps.stream` and all operators take. Where tasks cannot open the files (they are not on a file system that every
+        worker mounts) or an option is for Spark's own reader it is Spark's DataFrame.
+
+    Notes
+    -----
+    Each file is read by one task, and a row is late only after newer rows of its own file, or of earlier micro-batches.
+    In Spark's progress `numInputRows` counts files.
+
+    Examples
+    --------
+    ``ps.match(ps.stream(ps.parquet(spark, "events", "id BIGINT, kind STRING, ts TIMESTAMP"), time="ts"), "SEQ(A a, B b)")``
+    """
+    columns = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    texts = {"path": str(path), **{name: _text(value) for name, value in options.items()}}
+    files = ParquetFiles(spark, columns, texts)
+    return files if can_read(spark, texts) else files.read_by_spark()
+
+
+def can_read(spark: SparkSession, options: Mapping[str, str]) -> bool:
+    """Whether tasks reach the files and nothing is asked for that only Spark's reader does."""
+    if not {name.lower() for name in options} <= _LISTING_OPTIONS:
+        return False
+    scheme = urlsplit(_option(options, "path")).scheme
+    if scheme:
+        return scheme == "file"
+    return str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")).startswith("file:")
+
+
+def local_path(text: str) -> Path:
+    """A path as Hadoop writes it.
+
+    Examples
+    --------
+    >>> print(local_path("file:/data/day=2026-01-02/a b.parquet"), local_path("file:///data"), local_path("data"))
+    /data/day=2026-01-02/a b.parquet /data data
+    """
+    return Path("/" + text.removeprefix("file:").lstrip("/")) if text.startswith("file:") else Path(text)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _option(options: Mapping[str, str], name: str) -> str:
+    return next((value for key, value in options.items() if key.lower() == name), "")
