@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
 START_MILLIS = 1_767_225_600_000
 #: Distance of events, and the window: Flink's is open at its end, ours closed. All times are even, so that it does not matter.
 STEP_MILLIS, WINDOW_MILLIS = 2, 60_001
 KINDS = np.array(["A", "B", "C", "D"])
-COLUMNS = ("id", "kind", "price", "millis")
+COLUMNS = ("id", "kind", "price", "ts")
 #: Source partitions: files that are read side by side.
 PARTS = 2
 
@@ -65,21 +64,16 @@ def make_events(number: int, keys: int, first: int = 0, seed: int = 1) -> pa.Tab
         dice.integers(0, keys, number),
         kinds.cast(pa.string()),
         dice.integers(0, 1_000, number),
-        START_MILLIS + STEP_MILLIS * np.arange(first, first + number),
+        pa.array(START_MILLIS + STEP_MILLIS * np.arange(first, first + number), pa.timestamp("ms", "UTC")),
     ]
     return pa.table(columns, names=list(COLUMNS))
 
 
-def write_events(folder: Path, number: int, keys: int, slices: int, form: str) -> tuple[Path, Path]:
-    """The events as files, dealt to the parts in turn: once cut into slices of time for Spark, once a file per part for Flink.
+def write_events(folder: Path, number: int, keys: int, slices: int) -> tuple[Path, Path]:
+    """The events in Parquet, dealt to the parts in turn: once cut into slices of time for Spark, once a file per part for Flink.
 
     A micro-batch takes whole files, and a reader of Flink promises event times file by file; the rows are the same. The
     last row of each part is late enough to decide every match before it.
-
-    Parameters
-    ----------
-    form
-        `parquet` or `csv`.
 
     Returns
     -------
@@ -95,21 +89,15 @@ def write_events(folder: Path, number: int, keys: int, slices: int, form: str) -
         dealt = [events.take(pa.array(np.arange(part, size, PARTS))) for events in made]
         dealt[-1] = _with_last(dealt[-1], part)
         for at, events in enumerate(dealt):
-            path = sliced / f"slice-{at:04d}-{part}.{form}"
-            _write(path, events, form)
+            path = sliced / f"slice-{at:04d}-{part}.parquet"
+            parquet.write_table(events, path)
             # Spark reads files in the order of their times.
             os.utime(path, (1_000_000 + at, 1_000_000 + at))
-        _write(whole / f"part-{part}.{form}", pa.concat_tables(dealt), form)
+        parquet.write_table(pa.concat_tables(dealt), whole / f"part-{part}.parquet")
     return sliced, whole
 
 
 def _with_last(events: pa.Table, part: int) -> pa.Table:
-    end = events.column("millis")[-1].as_py() + 2 * WINDOW_MILLIS
-    return pa.concat_tables([events, pa.table([[part], ["D"], [0], [end]], schema=events.schema)])
-
-
-def _write(path: Path, events: pa.Table, form: str) -> None:
-    if form == "parquet":
-        parquet.write_table(events, path)
-    else:
-        csv.write_csv(events, path, csv.WriteOptions(include_header=False, quoting_style="none"))
+    end = events.column("ts")[-1].value + 2 * WINDOW_MILLIS
+    last = [pa.array([value], item.type) for value, item in zip((part, "D", 0, end), events.schema, strict=True)]
+    return pa.concat_tables([events, pa.table(last, schema=events.schema)])

@@ -17,9 +17,8 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 _SOURCE = """
 CREATE TABLE events (
-  id BIGINT, kind STRING, price BIGINT, millis BIGINT,
-  ts AS TO_TIMESTAMP_LTZ(millis, 3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
-) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = '{form}')
+  id BIGINT, kind STRING, price BIGINT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
+) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'parquet', 'parquet.utc-timezone' = 'true')
 """
 _SINK = "CREATE TABLE found (id BIGINT, first_price BIGINT, last_price BIGINT) WITH ({options})"
 
@@ -51,7 +50,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="flink-patterns-"))
     try:
         tables = environment(job["cores"], str(folder / "checkpoints"))
-        tables.execute_sql(_SOURCE.format(path=job["path"], form=job["form"]))
+        tables.execute_sql(_SOURCE.format(path=job["path"]))
         tables.execute_sql(_SINK.format(options=f"'connector'='filesystem','path'='{folder / 'out'}','format'='csv'"))
         started = tables.execute_sql(f"INSERT INTO found {job['query']}")
         client = started.get_job_client()
