@@ -27,6 +27,13 @@ REQUIRED: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+#: What checkpoints on a local disk want beside. Hadoop's other way to write a file there starts a process `readlink` for every
+#: path it renames: forty a micro-batch, an eighth of a micro-batch of a second. Both ways rename, and a file is there or it is not.
+ON_ONE_MACHINE: Mapping[str, str] = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
 
 #: Spark reads the answers of a stage from Arrow memory, value by value and never outside of it; Arrow checks each access.
 _ARROW_WITHOUT_CHECKS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
@@ -56,11 +63,12 @@ def create_session(
         builder = builder.master(master)
     if (master or "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    given = {**REQUIRED, "spark.sql.shuffle.partitions": str(shards), **(conf or {})}
+    is_alone = _is_one_machine(master)
+    given = {**REQUIRED, **(ON_ONE_MACHINE if is_alone else {}), "spark.sql.shuffle.partitions": str(shards), **(conf or {})}
     given |= {key: f"{_ARROW_WITHOUT_CHECKS} {given.get(key, '')}".strip() for key in _JAVA_OPTIONS}
     for key, value in given.items():
         builder = builder.config(key, value)
-    if not _is_one_machine(master):
+    if not is_alone:
         return builder.getOrCreate()
     with quick_home():
         return builder.config("spark.python.daemon.module", "penstock.runners.spark.daemon").getOrCreate()
@@ -82,7 +90,7 @@ def clone_session(spark: SparkSession) -> SparkSession:
 def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
     own = clone_session(spark)
-    for key, value in REQUIRED.items():
+    for key, value in {**REQUIRED, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
         own.conf.set(key, value)
     own.conf.set("spark.sql.shuffle.partitions", str(shards))
     return own
