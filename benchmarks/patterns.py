@@ -9,8 +9,8 @@
   than Flink's. Speed is that of a stream that has started and whose code is compiled: both have run in the same process for about
   a minute before (Flink each job twice on a fifth of the events and once on all, Spark three times on all), then each job runs
   three times and the median counts: events over the time of the micro-batches without the first quarter, and events over the net
-  run time of Flink's job, both less those of a short one. `through_spark` is ours with the files read by Spark, once. Bar: 4
-  times Flink's for both.
+  run time of Flink's job, both less those of a short one. `through_spark` is ours with the files read by Spark, once, after the
+  others. Bar: 4 times Flink's for both.
 * `kernel`: one million events through the operator in process, one core, as the median CPU time of several runs. `seq` is the
   same query with the strategy that is usual where events of other kinds lie between, skip-till-any-match: bar 2,000,000
   events a second. `contiguous` is the query of `flink`.
