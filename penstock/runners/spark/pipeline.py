@@ -18,7 +18,8 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.exchange import packed
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
-from penstock.runners.spark.processor import REPORT, ShardProcessor, StageHost
+from penstock.runners.spark.processor import REPORT, StageHost
+from penstock.runners.spark.stateful import ShardProcessor
 from penstock.runners.spark.workers import settle
 
 #: Name of the metrics that Spark's progress carries for every micro-batch.

@@ -1,4 +1,4 @@
-"""The reduce side: one shard of one stage as a StatefulProcessor."""
+"""The reduce side: what a task does for one shard of one stage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor
 
 from penstock.errors import LateRows
 from penstock.kernel.executor import Kernel
@@ -26,7 +24,7 @@ from penstock.runners.spark.packet_rows import packed_rows
 from penstock.runners.spark.quarantine import write_refused
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.state import Segments, ShardStore
-from penstock.runners.spark.workers import settle
+from penstock.runners.spark.stateful import Variables
 
 #: Column that carries a shard's report beside the answers of a stage with one output.
 REPORT = "_penstock_report"
@@ -69,18 +67,16 @@ _LIVE: OrderedDict[tuple[str, int, int], _Live] = OrderedDict()
 _MAX_LIVE = 64
 
 
-class ShardProcessor(StatefulProcessor):
+class ShardTask:
     """Restore the kernel or take the live one, run the micro-batch, write what changed, hand on the results."""
 
-    def __init__(self, host: StageHost) -> None:
+    def __init__(self, host: StageHost, variables: Variables) -> None:
         self.host = host
+        self._store = ShardStore(variables)
 
-    def init(self, handle: Any) -> None:
-        self._store = ShardStore(handle)
-
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def run(self, shard_id: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         started = time.perf_counter_ns()
-        shard = shard_ids(self.host.shards).index(int(key[0]))
+        shard = shard_ids(self.host.shards).index(shard_id)
         packets, reports = _unpacked(rows)
         live, restored = self._kernel(shard)
         arrived = time.perf_counter_ns()
@@ -98,10 +94,6 @@ class ShardProcessor(StatefulProcessor):
             "run": self.host.run, "told": live.kernel.told(),
         }  # fmt: skip
         yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))])
-
-    def close(self) -> None:
-        """Nothing is held open between micro-batches."""
-        settle()
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -9,22 +9,15 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta, encode_segment
+from penstock.runners.spark.stateful import Variables
 
 PIECE_BYTES = 4 << 20
-
-# Schemas as objects: a schema as text costs a round trip to the JVM in every task.
-_VERSION = StructType([StructField("version", StringType())])
-_RECORD = StructType([StructField("meta", StringType()), StructField("index", StringType())])
-_KEY = StructType([StructField("id", StringType())])
-_BODY = StructType([StructField("body", BinaryType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +43,8 @@ Segments = Mapping[str, StoredSegment]
 class ShardStore:
     """State of one shard of one stage. Each call is a round trip to the JVM, so there are few."""
 
-    def __init__(self, handle: Any) -> None:
-        self._version = handle.getValueState("version", _VERSION)
-        self._record = handle.getValueState("record", _RECORD)
-        self._pieces = handle.getMapState("segments", _KEY, _BODY)
+    def __init__(self, variables: Variables) -> None:
+        self._version, self._record, self._pieces = variables
 
     def version(self) -> str:
         """Name of what is stored; empty before the first write. A live kernel is valid only if it has this version."""

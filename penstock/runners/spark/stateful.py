@@ -1,0 +1,64 @@
+"""What Spark's transformWithState is handed; imports little.
+
+Before the first micro-batch Spark starts a process on the driver only to ask the processor which state variables it has. To
+answer, nothing of the plan is needed, so the shard's work comes packed and is unpacked by the tasks: Arrow, pandas, Numba and
+all operators would take that process one and a half seconds, for each stage of each query.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark import cloudpickle
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from penstock.runners.spark.workers import settle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from penstock.runners.spark.processor import StageHost
+
+# Schemas as objects: a schema as text costs a round trip to the JVM in every task.
+_VERSION = StructType([StructField("version", StringType())])
+_RECORD = StructType([StructField("meta", StringType()), StructField("index", StringType())])
+_KEY = StructType([StructField("id", StringType())])
+_BODY = StructType([StructField("body", BinaryType())])
+
+
+class Variables(NamedTuple):
+    """Where a shard's state stands: name of what is stored, record, segments in pieces."""
+
+    version: Any
+    record: Any
+    pieces: Any
+
+    @classmethod
+    def of(cls, handle: Any) -> Variables:
+        return cls(
+            handle.getValueState("version", _VERSION),
+            handle.getValueState("record", _RECORD),
+            handle.getMapState("segments", _KEY, _BODY),
+        )
+
+
+class ShardProcessor(StatefulProcessor):
+    """One shard of one stage, as Spark calls it."""
+
+    def __init__(self, host: StageHost) -> None:
+        self._packed: bytes = cloudpickle.dumps(host)
+
+    def init(self, handle: Any) -> None:
+        self._variables = Variables.of(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        from penstock.runners.spark.processor import ShardTask
+
+        yield from ShardTask(pickle.loads(self._packed), self._variables).run(int(key[0]), rows)
+
+    def close(self) -> None:
+        """Nothing is held open between micro-batches."""
+        settle()
