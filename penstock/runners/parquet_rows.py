@@ -37,7 +37,8 @@ def parquet_rows(path: Path, base: Path | None, fields: Sequence[Field], most: i
     try:
         yield from _read(path, base, fields, most)
     except (pa.ArrowException, OSError) as found:
-        raise UnreadableFile(f"{str(found).splitlines()[0]}; {_HELP}", f"file '{path}'") from found
+        said = str(found).splitlines() or [type(found).__name__]
+        raise UnreadableFile(f"{said[0]}; {_HELP}", f"file '{path}'") from found
 
 
 def _read(path: Path, base: Path | None, fields: Sequence[Field], most: int) -> Iterator[pa.RecordBatch]:
@@ -116,11 +117,8 @@ def _is_widening(found: pa.DataType, wanted: pa.DataType) -> bool:
         is_signed = kinds.is_signed_integer(found)
         return bool(kinds.is_signed_integer(wanted) and found.bit_width < wanted.bit_width + is_signed)
     if kinds.is_floating(wanted):
-        exact = kinds.is_floating(found) or kinds.is_integer(found)
         # A double holds every number of 32 bits, a float every number of 16.
-        return bool(
-            exact and (found.bit_width < wanted.bit_width or (kinds.is_floating(found) and found.bit_width == wanted.bit_width))
-        )
+        return bool((kinds.is_floating(found) or kinds.is_integer(found)) and found.bit_width < wanted.bit_width)
     if kinds.is_timestamp(wanted):
         return bool(kinds.is_timestamp(found))
     if kinds.is_decimal(wanted):

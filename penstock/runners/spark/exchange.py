@@ -85,7 +85,7 @@ def _quoted(name: str) -> str:
 def packed(source: DataFrame | ParquetFiles, prefix: Prefix, route: Route) -> DataFrame:
     """Packets of one source entry."""
     if isinstance(source, ParquetFiles):
-        return source.listing().mapInArrow(reading_task(source.base, prefix, route), PACKET_SCHEMA)
+        return source.listing.mapInArrow(reading_task(source.base, prefix, route), PACKET_SCHEMA)
     crossed, system = crossing(source, prefix)
     return crossed.mapInArrow(packing_task(route, system), PACKET_SCHEMA)
 

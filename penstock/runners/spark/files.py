@@ -30,15 +30,15 @@ class ParquetFiles:
 
     Parameters
     ----------
-    spark
-        The session that lists them.
+    listing
+        Streaming DataFrame with the path of each file and when it was written.
     schema
         Columns they have.
     options
         Spark's about which files are read when; `path` among them.
     """
 
-    spark: SparkSession
+    listing: DataFrame
     schema: StructType
     options: Mapping[str, str]
 
@@ -48,7 +48,7 @@ class ParquetFiles:
 
     @property
     def sparkSession(self) -> SparkSession:  # noqa: N802 - as a DataFrame calls it
-        return self.spark
+        return self.listing.sparkSession
 
     @property
     def base(self) -> str:
@@ -56,16 +56,21 @@ class ParquetFiles:
         path = _option(self.options, "path")
         return "" if _GLOB & set(path) else str(local_path(path).absolute())
 
-    def listing(self) -> DataFrame:
-        """A streaming DataFrame with the path of each file and when it was written."""
-        # Else Spark would take directories called column=value for columns of the listing.
-        wanted = {**self.options, "recursiveFileLookup": "true"}
-        listed = self.spark.readStream.format("binaryFile").schema(_LISTED).options(**wanted).load()
-        return listed.select("path", "modificationTime")
-
     def read_by_spark(self) -> DataFrame:
         """The rows as Spark reads them, for whoever needs them in the JVM."""
-        return self.spark.readStream.format("parquet").schema(self.schema).options(**self.options).load()
+        return _read_by_spark(self.sparkSession, self.schema, self.options)
+
+
+def listed(spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> ParquetFiles:
+    """The files of a path that tasks can read."""
+    # Else Spark would take directories called column=value for columns of the listing.
+    wanted = {**options, "recursiveFileLookup": "true"}
+    files = spark.readStream.format("binaryFile").schema(_LISTED).options(**wanted).load()
+    return ParquetFiles(files.select("path", "modificationTime"), schema, options)
+
+
+def _read_by_spark(spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+    return spark.readStream.format("parquet").schema(schema).options(**options).load()
 
 
 def parquet(spark: SparkSession, path: str | Path, schema: str | StructType, **options: object) -> ParquetFiles | DataFrame:
@@ -100,8 +105,7 @@ def parquet(spark: SparkSession, path: str | Path, schema: str | StructType, **o
     """
     columns = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
     texts = {"path": str(path), **{name: _text(value) for name, value in options.items()}}
-    files = ParquetFiles(spark, columns, texts)
-    return files if can_read(spark, texts) else files.read_by_spark()
+    return listed(spark, columns, texts) if can_read(spark, texts) else _read_by_spark(spark, columns, texts)
 
 
 def can_read(spark: SparkSession, options: Mapping[str, str]) -> bool:

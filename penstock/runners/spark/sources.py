@@ -14,7 +14,7 @@ from penstock.kernel.packing import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark import feed
 from penstock.runners.spark.failures import QueryFailed, translated
-from penstock.runners.spark.files import ParquetFiles, can_read
+from penstock.runners.spark.files import ParquetFiles, can_read, listed
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
@@ -55,7 +55,7 @@ def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame | Parque
         return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
     options = {name: value for name, value in stream.source.options.items() if name.lower() != _READER}
     if _is_ours(spark, stream, options):
-        return ParquetFiles(spark, _without(stream, ""), options)
+        return listed(spark, _without(stream, ""), options)
     return _read(spark, stream, _without(stream, ""))
 
 
@@ -66,7 +66,14 @@ def _is_ours(spark: SparkSession, stream: StreamDeclaration, options: Mapping[st
         return False
     if reader not in ("", "penstock"):
         raise InvalidDeclaration(f"there is no reader '{reader}'; choose penstock or spark", f"stream '{stream.name}'")
-    return can_read(spark, options)
+    is_possible = can_read(spark, options)
+    if reader and not is_possible:
+        raise InvalidDeclaration(
+            "reader 'penstock' takes files that every worker mounts and options about which of them are read; "
+            "leave the reader to Penstock, or choose spark",
+            f"stream '{stream.name}'",
+        )
+    return is_possible
 
 
 def _without(stream: StreamDeclaration, column: str) -> StructType:

@@ -80,15 +80,17 @@ def test_csv_parquet_rate_and_arrival_times_are_read_as_declared(spark: SparkSes
 
 
 def test_a_damaged_file_stops_the_query_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
-    write_files(tmp_path / "p", "parquet", [pa.table({"id": [1, 2], "ts": pa.array([1, 2], TIMESTAMP)}), "id,ts"])
+    # Names that Spark or a task could decode once too often, and a column that only the directory has.
+    folder = tmp_path / "p 100%25" / "day=a%2Fb c"
+    write_files(folder, "parquet", [pa.table({"id": [1, 2], "ts": pa.array([1, 2], TIMESTAMP)}), "id,ts"])
     text = (
-        "CREATE STREAM s (id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) "
-        f"USING parquet OPTIONS (path '{tmp_path}/p', maxFilesPerTrigger '1'); CREATE CQ q AS SELECT id FROM s WHERE id > 1"
+        "CREATE STREAM s (id BIGINT, day STRING, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING parquet "
+        f"OPTIONS (path '{folder.parent}', maxFilesPerTrigger '1'); CREATE CQ q AS SELECT id + 1 AS n, day FROM s WHERE id > 1"
     )
     run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark)
-    with pytest.raises(UnreadableFile, match=r"(?s)p/1\.parquet.*take the file away"):
+    with pytest.raises(UnreadableFile, match=r"(?s)b c/1\.parquet.*take the file away"):
         run.process_all_available()
-    assert answers(run, "q") == [{"id": 2}]
+    assert answers(run, "q") == [{"n": 3, "day": "a/b c"}]
 
 
 def test_options_say_whether_tasks_can_read_the_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -112,6 +114,10 @@ def test_mistakes_in_sources_are_found_before_the_query_starts(spark: SparkSessi
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING feed OPTIONS (workload 'pears.left')")
     with pytest.raises(InvalidDeclaration, match="there is no reader 'pandas'; choose penstock or spark"):
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING parquet OPTIONS (path '{tmp_path}', reader 'pandas')")
+    with pytest.raises(InvalidDeclaration, match="reader 'penstock' takes files that every worker mounts"):
+        start(spark, tmp_path, f"CREATE STREAM s {columns} USING parquet OPTIONS (path 's3a://a/b', reader 'penstock')")
+    with pytest.raises(InvalidDeclaration, match="gone"):
+        start(spark, tmp_path, f"CREATE STREAM s {columns} USING parquet OPTIONS (path '{tmp_path}/gone')")
     with pytest.raises(PenstockError, match=r"(?s)stream 's'.*no_such_format"):
         start(spark, tmp_path, f"CREATE STREAM s {columns} USING no_such_format")
 
