@@ -45,6 +45,11 @@ def number(text: str) -> Literal | None:
     return Literal(value, LONG) if -(2**63) <= value < 2**63 else None
 
 
+def no_decimals(written: str) -> str:
+    """The sentence for a type that Penstock does not have."""
+    return f"{written.upper()} is not available: numbers with a point are DOUBLE; for exact amounts use BIGINT, such as cents"
+
+
 def interval_micros(text: str, unit: str = "") -> int | None:
     """Length of `INTERVAL 'text' unit` in microseconds; None when it is not a fixed length.
 

@@ -21,11 +21,13 @@ from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import Place, SyntaxMistake, suggestion
 from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
-from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, number
-from penstock.expressions.nodes import FUNCTIONS, Call, Column, Expr, Literal
+from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, no_decimals, number
+from penstock.expressions.nodes import Call, Column, Expr, Literal
+from penstock.expressions.strict import Expressions
 from penstock.expressions.typing import DATE, NUMBERS
+from penstock.expressions.understood import EXPRESSIONS, unknown_function
 from penstock.expressions.user_functions import UserFunction, applied
-from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, SUPPORTED, TRIMS, TYPE_SYNONYMS, UNARY
+from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, TRIMS, TYPE_SYNONYMS, UNARY
 from penstock.model.schema import SQL_TYPES, TIMESTAMP
 
 Functions = Mapping[str, UserFunction]
@@ -34,11 +36,13 @@ Functions = Mapping[str, UserFunction]
 def parse(text: str, source: str = "the expression", functions: Functions | None = None) -> Expr:
     """Parse one expression; raises `SyntaxMistake` with its place."""
     try:
-        node = sqlglot.parse_one(text, read="spark")
+        node = sqlglot.parse_one(text, dialect=Expressions)
     except ParseError as error:
         raise _from_parser(error, source, text) from None
     except TokenError as error:
         raise SyntaxMistake(str(error).splitlines()[0], source) from None
+    lines = _Reading(source, text)
+    EXPRESSIONS.check(node, text, lines.place, lambda *_: Place(source))
     return from_sqlglot(node, source, text, functions)
 
 
@@ -110,6 +114,7 @@ class _Reading:
         self, source: str, text: str, aggregates: list[AggregateCall] | None = None, functions: Functions | None = None
     ) -> None:
         self.source = source
+        self.text = text
         self.lines = text.splitlines()
         self.aggregates = aggregates
         self.functions = functions or {}
@@ -131,10 +136,9 @@ class _Reading:
 
     def unsupported(self, node: exp.Expr, expected: str = "") -> SyntaxMistake:
         if isinstance(node, exp.Anonymous):
-            hint = suggestion(node.name, [*FUNCTIONS, *AGGREGATES, *self.functions])
-            return SyntaxMistake(f"there is no function '{node.name}'; Penstock: {hint}", self.where(node))
-        found = f"'{node.sql(dialect='spark')}' is not supported here"
-        return SyntaxMistake(f"{found}; expected {expected or SUPPORTED}", self.where(node))
+            return SyntaxMistake(unknown_function(node.name, self.functions), self.where(node))
+        found = EXPRESSIONS.refusal(node, self.text)
+        return SyntaxMistake(f"{found}; expected {expected}" if expected else found, self.where(node))
 
     def expr(self, node: exp.Expr) -> Expr:
         reader = _READERS.get(type(node))
@@ -178,8 +182,7 @@ class _Reading:
         """The call a node stands for, None when it is no aggregate."""
         if isinstance(node, exp.Filter):
             return self._filtered(node)
-        inner = _Reading(self.source, "", functions=self.functions)  # an aggregate of an aggregate is refused
-        inner.lines = self.lines
+        inner = _Reading(self.source, self.text, functions=self.functions)  # an aggregate of an aggregate is refused
         if isinstance(node, exp.CountIf):
             return AggregateCall("count", inner.only_where(inner.expr(node.this), Literal(1, pa.int32())))
         function, arguments = AGGREGATE_NODES.get(type(node)), [node.this, *node.expressions]
@@ -198,8 +201,13 @@ class _Reading:
             if function in ("min", "max"):
                 distinct = False  # extremes of a set and of its values are the same
             elif function != "count":
-                raise self.unsupported(node, "DISTINCT in count only")
+                text = f"{function}(DISTINCT …) is not available; DISTINCT stands in count, min and max"
+                raise SyntaxMistake(text, self.where(node))
         if isinstance(argument, exp.Star):
+            if function != "count" or distinct:
+                word = f"{function}({'DISTINCT ' if distinct else ''}*)"
+                instead = "count(DISTINCT column)" if distinct else f"{function}(column)"
+                raise SyntaxMistake(f"'{word}' is not available; write {instead}", self.where(node))
             return AggregateCall(function)
         operand = inner.expr(argument)
         is_constant = isinstance(operand, Literal) and operand.value is not None
@@ -220,7 +228,7 @@ class _Reading:
         call = self.aggregate(node.this)
         if call is None:
             return None
-        condition = _Reading(self.source, "\n".join(self.lines), functions=self.functions).expr(node.expression.this)
+        condition = _Reading(self.source, self.text, functions=self.functions).expr(node.expression.this)
         if call.order:
             # A row without order does not count.
             order = (self.only_where(condition, call.order[0]), *call.order[1:])
@@ -305,6 +313,8 @@ class _Reading:
         name = node.args["to"].sql(dialect="spark").lower()
         kind = SQL_TYPES.get(TYPE_SYNONYMS.get(name, name))
         if kind is None:
+            if name.startswith("decimal"):
+                raise SyntaxMistake(no_decimals("decimal"), self.where(node))
             raise SyntaxMistake(f"there is no type '{name}'; Penstock: {suggestion(name, SQL_TYPES)}", self.where(node))
         value = self.expr(node.this)
         if isinstance(value, Literal):

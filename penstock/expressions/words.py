@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.expressions.nodes import FUNCTIONS
-
 BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -67,7 +65,3 @@ AGGREGATE_NODES: dict[type[exp.Expr], str] = {
 }
 TYPE_SYNONYMS = {"text": "string", "timestamptz": "timestamp", "timestampltz": "timestamp"}
 TRIMS = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-SUPPORTED = (
-    "columns, constants, INTERVAL, + - * / % div, comparisons, AND OR NOT, IS NULL, IN, BETWEEN, LIKE, RLIKE, CASE, "
-    f"CAST and the functions {', '.join(FUNCTIONS)}, if, nvl, nullif"
-)

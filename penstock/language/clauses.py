@@ -11,16 +11,35 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SyntaxMistake
+from penstock.expressions.strict import Reason, StrictParser
 from penstock.language.syntax import Amount, Format, Text, WindowClause, Word, expected
 
 #: Words that may follow an amount and are no unit.
 _AFTER_AMOUNT = frozenset(
     {"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT", "FROM", "WHERE", "WITHIN", "DEFINE", "SUBSET"}
 )
+#: Words of other dialects behind a source that would otherwise be read as its alias.
+_NO_ALIASES = {
+    "FINAL": "rows of a stream have one version",
+    "PARTITION": "write the condition into WHERE",
+    "PARTITIONS": "write the condition into WHERE",
+    "OPTION": "options of a source stand in CREATE STREAM … USING format OPTIONS (…)",
+    "OPTIONS": "options of a source stand in CREATE STREAM … USING format OPTIONS (…)",
+    "PIVOT": "write one aggregate with FILTER (WHERE …) for each column",
+    "UNPIVOT": "write one select for each column and UNION ALL",
+    "SAMPLE": "use a condition in WHERE",
+    "WITH": "hints stand behind SELECT: /*+ … */",
+    "BEGIN": "it stands before AS: CREATE CQ name BEGIN … AS SELECT",
+    "EMIT": "it stands before AS: CREATE CQ name EMIT PARTIAL AS SELECT",
+    "WITHIN": "it belongs to EVENT and MATCH_RECOGNIZE; a window stands in brackets: [RANGE 1 HOUR]",
+    "WATERMARK": "it is declared in CREATE STREAM",
+    "ASOF": "write JOIN … ON with a window on each source",
+    "VERSION": "a stream has no versions",
+    "TIMESTAMP": "a stream has no versions",
+}
 
 
 class Located(ParseError):
@@ -31,7 +50,7 @@ class Located(ParseError):
         self.mistake = SyntaxMistake(message, place)
 
 
-class ClauseParser(SparkParser):
+class ClauseParser(StrictParser):
     """sqlglot's Spark parser with windows behind the sources of FROM."""
 
     source = "the text"
@@ -51,6 +70,8 @@ class ClauseParser(SparkParser):
         raise Located(self._translated(message), self._place(token))
 
     def _translated(self, message: str) -> str:
+        if isinstance(message, Reason):
+            return message
         found = f"'{self._curr.text}'" if self._curr else "the end of the statement"
         if message.startswith("Expect"):
             wanted = message.split(" ", 1)[1]
@@ -126,8 +147,17 @@ class ClauseParser(SparkParser):
         name = self._name("a format such as feed, json, parquet or kafka")
         options: dict[str, str] = {}
         if self._match_text_seq("OPTIONS"):
-            options = dict(self._listed(self._parse_option))
+            options = self._parse_options()
         return Format(name, options)
+
+    def _parse_options(self) -> dict[str, str]:
+        """`(name value, …)`, each name once, whatever its case."""
+        options: dict[str, str] = {}
+        for (name, value), token in self._listed(lambda: (self._parse_option(), self._prev)):
+            if name.lower() in (known.lower() for known in options):
+                raise self._mistake(f"option '{name}' stands twice; keep one", token)
+            options[name] = value
+        return options
 
     def _parse_option(self) -> tuple[str, str]:
         if self._match(TokenType.STRING):
@@ -157,10 +187,19 @@ class ClauseParser(SparkParser):
             source = exp.Table(this=exp.to_identifier(token.text).update_positions(token))
             source.meta["announced"] = announced
         window = self._parse_window_clause_of_source()
-        if not self._is("OUTPUT", "TO") and (alias := self._parse_table_alias()):
-            source.set("alias", alias)
+        self._parse_alias_of(source)
         source.meta["window"] = window or self._parse_window_clause_of_source()
         return source
+
+    def _parse_alias_of(self, source: exp.Expr) -> None:
+        """An alias, with columns or without; words that mean something elsewhere are none unless AS stands before them."""
+        first = self._curr
+        if self._is("OUTPUT", "TO"):
+            return
+        if first and first.token_type != TokenType.IDENTIFIER and (advice := _NO_ALIASES.get(first.text.upper())):
+            raise self._mistake(f"{first.text.upper()} is not available here: {advice}; for an alias write AS {first.text}", first)
+        if alias := self._parse_table_alias():
+            source.set("alias", alias)
 
     def _parse_whole_select(self) -> exp.Expr:
         """A select with its unions, in parentheses or not."""
@@ -176,11 +215,11 @@ class ClauseParser(SparkParser):
         partition_by = self._parse_window_partition() if self._match(TokenType.PARTITION_BY) else ()
         anchor = self._prev.text.upper() if self._match_texts(("LANDMARK", "FIXED")) else ""
         measure, size = self._parse_window_size(anchor)
-        self._match(TokenType.COMMA)
+        self._skip_comma()
         advance = self._parse_amount() if self._match_text_seq("ADVANCE") else None
-        self._match(TokenType.COMMA)
+        self._skip_comma()
         move = self._parse_move() if self._match_text_seq("MOVE") else None
-        self._match(TokenType.COMMA)
+        self._skip_comma()
         form = "TUMBLING" if self._match_text_seq("TUMBLING") else ""
         if self._match_text_seq("SLIDE"):
             self._expect("PER", "TUPLE", context="after SLIDE")
@@ -191,6 +230,12 @@ class ClauseParser(SparkParser):
         if anchor == "LANDMARK" and not measure:
             measure = _measure_of(advance)
         return WindowClause(self._place(opening), measure, size, advance, move, anchor, form, partition_by)
+
+    def _skip_comma(self) -> None:
+        comma = self._curr
+        if self._match(TokenType.COMMA) and not self._match_texts(("ADVANCE", "MOVE", "TUMBLING", "SLIDE"), advance=False):
+            legal = ["ADVANCE", "MOVE", "TUMBLING", "SLIDE PER TUPLE"]
+            raise self._mistake(expected(self._curr.text if self._curr else "", legal, "behind the comma"), self._curr or comma)
 
     def _parse_window_partition(self) -> tuple[Word, ...]:
         names = [self._name("a column")]

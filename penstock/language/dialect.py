@@ -11,6 +11,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SyntaxMistake
+from penstock.expressions.literals import no_decimals
 from penstock.language.clauses import Located
 from penstock.language.constraint_clauses import ConstraintParser, ConstraintStatement
 from penstock.language.event_clauses import EventParser
@@ -27,6 +28,7 @@ from penstock.language.syntax import (
     Word,
     expected,
 )
+from penstock.language.understood import refuse_unread
 
 Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement
 
@@ -48,9 +50,11 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
         while self._chunk_index < len(self._chunks):
             self.source = source
             self._advance_chunk()
-            found.append(self._parse_declaration())
+            statement = self._parse_declaration()
             if self._curr:
                 raise self._mistake(f"'{self._curr.text}' is not expected here; is a comma, an operator or ';' missing?")
+            refuse_unread(statement, statement.text)
+            found.append(statement)
         return found
 
     def _parse_declaration(self) -> Statement:
@@ -96,9 +100,10 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             kind = self._choose(_CONSTRAINTS, "here")
             names = self._names("a column")
             if len(names) > 1:
-                raise SyntaxMistake(f"{kind.text} takes one column; write one {kind.text} (…) for each", names[1].place)
+                raise SyntaxMistake(_of_several(kind.text, names), names[1].place)
             statement.constraints.append((kind, names[0], self._parse_within(kind)))
         elif self._is("WATERMARK") and self._tokens[self._index + 2 :][:1] and self._word_at(2) == "DELAY":
+            self._once(statement.watermark, self._curr)
             self._advance()
             column = self._name("a column")
             self._expect("DELAY", "OF", context="after WATERMARK column")
@@ -163,7 +168,13 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             raise self._mistake(missing or f"{of} has no type; write for example {of} BIGINT")
         self._advance()
         kind = Word(token.text, self._place(token))
-        if self._match(TokenType.L_PAREN):  # VARCHAR(20): Spark reads the length and so do we; it restricts nothing
+        if kind.upper in ("DECIMAL", "NUMERIC", "DEC"):
+            raise SyntaxMistake(no_decimals(kind.text), kind.place)
+        opening = self._curr
+        if self._match(TokenType.L_PAREN):
+            if kind.upper != "VARCHAR":
+                raise self._mistake(f"{kind.text} takes no length; leave the brackets out", opening)
+            # Spark reads the length of VARCHAR(20) and so do we; it restricts nothing.
             self._match(TokenType.NUMBER)
             self._bracket(TokenType.R_PAREN, ")")
         return kind
@@ -266,6 +277,15 @@ class Penstock(Spark):
         }
 
     Parser = PenstockParser
+
+
+def _of_several(kind: str, names: list[Word]) -> str:
+    """What to do where a constraint names several columns."""
+    each = ", ".join(f"{kind} ({name.text})" for name in names)
+    return (
+        f"{kind} takes one column. {each} would promise it of each column alone, which is more than of all together; "
+        "if it holds of all together only, hand them in as one column"
+    )
 
 
 def parse_statements(sql: str, source: str) -> list[Statement]:

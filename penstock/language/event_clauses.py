@@ -94,7 +94,7 @@ class EventParser(ClauseParser):
         elif self._match_text_seq("RETURN"):
             self._parse_event_return(found)
         elif self._match_text_seq("OPTIONS"):
-            found.options, found.options_place = dict(self._listed(self._parse_option)), place
+            found.options, found.options_place = self._parse_options(), place
         else:
             legal = ["FROM", "PARTITION BY", "WHERE", "WITHIN", "RETURN", "OPTIONS", "OUTPUT TO"]
             raise self._mistake(expected(self._curr.text, legal, "behind the pattern"))

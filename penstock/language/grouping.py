@@ -101,10 +101,6 @@ class Grouping:
     def _read_keys(self, group: exp.Group | None, aliases: dict[str, exp.Expr]) -> tuple[str, ...]:
         if group is None:
             return ()
-        for key, found in group.args.items():
-            if found and key != "expressions":
-                text = f"GROUP BY {key.upper().replace('_', ' ')} is not available; list the columns"
-                raise SyntaxMistake(text, self._scope.text.place_of(group))
         names = [self._read_key(self._scope.resolved(written, aliases)) for written in group.expressions]
         return tuple(dict.fromkeys(names))
 
@@ -133,6 +129,8 @@ class Grouping:
                 text = f"{node.key}() aggregates nothing; write {node.key}(column)"
                 raise SyntaxMistake(text, self._scope.text.place_of(node))
             if bound := _window_bound(node):
+                if node.expressions:
+                    raise SyntaxMistake(f"{bound}() takes no argument", self._scope.text.place_of(node))
                 self._bounds.add(bound)
                 return named(f"{bound}()", node)
             return node

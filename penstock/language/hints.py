@@ -13,6 +13,8 @@ from penstock.model.order_hints import OrderHint
 
 #: The hint that decides how conditions of WHERE are ordered.
 ORDER = "ORDER"
+#: Hints of Spark that sqlglot hands on as calls.
+_SPARK = ("REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE")
 _VARIANTS = {variant.value.upper(): variant for variant in JoinVariant}
 
 
@@ -33,6 +35,11 @@ def read_hints(tree: exp.Select, inputs: int, text: Text) -> Hints:
     joins, orders = list[JoinHint](), list[OrderHint]()
     for found in written.expressions:
         name = found.name.upper()
+        if isinstance(found, exp.JoinHint) or name in _SPARK:
+            advice = f"leave it out, or choose one of {', '.join(_VARIANTS)}"
+            raise SyntaxMistake(f"{name} is a hint for Spark's own joins, and this join is one of Penstock's; {advice}", place)
+        if not isinstance(found, exp.Anonymous | exp.Var):
+            raise SyntaxMistake("the hint cannot be read; write NAME or NAME(option = value, …)", text.place_of(found) or place)
         options = tuple(_option(part, text) for part in found.expressions)
         if name == ORDER:
             orders.append(OrderHint(options, place))
@@ -51,7 +58,7 @@ def read_hints(tree: exp.Select, inputs: int, text: Text) -> Hints:
 
 
 def _option(part: exp.Expr, text: Text) -> tuple[str, HintValue]:
-    if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
+    if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column) or part.this.table:
         raise SyntaxMistake(f"found {part.sql()} among the options of a hint; write name = value", text.place_of(part))
     value = part.expression
     if isinstance(value, exp.Boolean):

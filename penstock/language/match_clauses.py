@@ -56,8 +56,7 @@ class MatchParser(ClauseParser):
             inner = source.copy()
             source.meta.update(match=self._parse_match(), matched=inner, window=None)
             source.set("alias", None)
-            if not self._is("OUTPUT", "TO") and (alias := self._parse_table_alias()):
-                source.set("alias", alias)
+            self._parse_alias_of(source)
             source.meta["window"] = self._parse_window_clause_of_source()
         return source
 
@@ -186,7 +185,8 @@ class MatchParser(ClauseParser):
             token = self._curr
             self._advance()
             inner = self._parse_unary()
-            if inner is None or not isinstance(inner, exp.Func):
+            is_navigation = isinstance(inner, exp.Anonymous) and inner.name.upper() in NAVIGATION
+            if inner is None or not (is_navigation or isinstance(inner, exp.AggFunc)):
                 raise self._mistake(f"{word} stands before FIRST, LAST or an aggregate", token)
             inner.meta["semantics"] = word
             return inner

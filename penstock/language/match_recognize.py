@@ -274,7 +274,7 @@ class _Reading:
     def _aggregate(self, node: exp.Expr) -> exp.Expr:
         function = _AGGREGATES[type(node)]
         argument = node.this
-        if isinstance(argument, exp.Distinct) or argument is None:
+        if isinstance(argument, exp.Distinct) or argument is None or node.expressions:
             raise self._mistake(f"{function.upper()} over the rows of a match takes one argument, without DISTINCT", node)
         columns = list(argument.find_all(exp.Column))
         owners = {self._split(column)[0] for column in columns}

@@ -22,8 +22,9 @@ from penstock.language.joins import join, window_over_join
 from penstock.language.match_clauses import MatchText, match_of
 from penstock.language.match_recognize import event_time_of, row_query
 from penstock.language.outer_joins import Step, join_in_order
-from penstock.language.resolve import Input, Scope, check_condition, named
+from penstock.language.resolve import Input, Scope, check_condition, named, renamed
 from penstock.language.syntax import QueryStatement, Text, Word, window_of
+from penstock.language.unions import aligned
 from penstock.language.windows import aggregate_window, lifespan
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
@@ -48,22 +49,6 @@ from penstock.plan.nodes.relational import (
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 Find = Callable[[Word], StreamDeclaration | ContinuousQuery]
-
-#: Clauses of sqlglot's select that have no meaning on a stream, with what to do instead.
-_UNAVAILABLE = {
-    "with_": ("WITH", "give the inner select a name with CREATE CQ"),
-    "order": ("ORDER BY", "a stream has no last row; answers come in the order of time"),
-    "limit": ("LIMIT", "a stream has no last row; end the query with END"),
-    "offset": ("OFFSET", "a stream has no first row; start the query with BEGIN"),
-    "qualify": ("QUALIFY", "use HAVING over a grouping"),
-    "windows": ("WINDOW", "put the window in brackets behind the stream: FROM s [RANGE 1 HOUR]"),
-    "laterals": ("LATERAL VIEW", "flatten the rows before they enter the stream"),
-    "sort": ("SORT BY", "answers come in the order of time"),
-    "cluster": ("CLUSTER BY", "answers come in the order of time"),
-    "distribute": ("DISTRIBUTE BY", "Penstock places rows itself"),
-    "sample": ("TABLESAMPLE", "use a condition in WHERE"),
-    "into": ("INTO", "use OUTPUT TO"),
-}
 
 
 @dataclass(frozen=True)
@@ -135,6 +120,8 @@ def _clock_of(statement: QueryStatement, find: Find) -> bool:
     """Whether the sources have clock time; they must agree, or no window would fit all of them."""
     kinds: dict[bool, exp.Expr] = {}
     for table in statement.select.find_all(exp.Table):
+        if table.find_ancestor(exp.Hint):
+            continue  # a hint that names a table is refused where hints are read
         source = find(_word(table, statement.text))
         clock = source.has_clock_time if isinstance(source, StreamDeclaration) else has_clock_time(source.plan)
         kinds.setdefault(clock, table)
@@ -159,7 +146,6 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
         return _union(tree, context)
     if not isinstance(tree, exp.Select):
         raise SyntaxMistake("expected SELECT", context.text.place_of(tree))
-    _refuse_unavailable(tree, context.text)
     scope, node, windows, conditions = _sources(tree, context)
     items = _items(tree, scope)
     grouped = needs_grouping(tree)
@@ -233,32 +219,20 @@ def _window_of_rows(scope: Scope, windows: tuple[Window, ...], context: Context)
 
 
 def _union(tree: exp.SetOperation, context: Context) -> Built:
-    if not isinstance(tree, exp.Union):
-        raise SyntaxMistake(f"{tree.key.upper()} is not available on streams; UNION is", context.text.place_of(tree))
-    _refuse_unavailable(tree, context.text)
     left, right = build_select(tree.this, context), build_select(tree.expression, context)
     ahead = left.node.parts if isinstance(left.node, Union) else (left.node,)
-    node: Node = Union((*ahead, right.node))
+    node: Node = Union((*ahead, aligned(left.node, right.node, tree, context.text)))
     window = left.window if left.window == right.window else Unbounded()
     if tree.args.get("distinct"):
         node = Distinct(node, window, context.life)
     return Built(node, window)
 
 
-def _refuse_unavailable(tree: exp.Expr, text: Text) -> None:
-    for key, (word, advice) in _UNAVAILABLE.items():
-        found = tree.args.get(key)
-        if found:
-            first = found[0] if isinstance(found, list) else found
-            raise SyntaxMistake(f"{word} is not available on streams: {advice}", text.place_of(first))
-
-
 def _join_kind(joined: exp.Join, text: Text) -> JoinKind:
     words = [joined.args[part].upper() for part in ("method", "side", "kind") if joined.args.get(part)]
     kind = JoinKind.called("".join(words) or "inner")
-    if kind is None or joined.args.get("using"):
-        word = f"{' '.join(words)} JOIN" if kind is None else f"JOIN … USING ({joined.args['using'][0].name})"
-        raise SyntaxMistake(f"{word} is not available; write JOIN … ON a.x = b.y", text.place_of(joined))
+    if kind is None:
+        raise SyntaxMistake(f"{' '.join(words)} JOIN is not available; write JOIN … ON a.x = b.y", text.place_of(joined))
     return kind
 
 
@@ -284,6 +258,10 @@ def _inputs(tree: exp.Select, context: Context) -> tuple[Input, ...]:
 
 
 def _input(source: exp.Expr, several: bool, context: Context) -> Input:
+    return renamed(_source(source, several, context), source, several, context.text)
+
+
+def _source(source: exp.Expr, several: bool, context: Context) -> Input:
     place = context.text.place_of(source)
     alias = source.alias_or_name
     if (match := match_of(source)) is not None:
@@ -367,19 +345,10 @@ def _read(written: list[exp.Expr], scope: Scope) -> list[Expr]:
     found: list[Expr] = []
     for condition in written:
         refuse_aggregates(condition, scope.text)
-        _refuse_subqueries(condition, scope.text)
         expression = scope.expression(condition)
         check_condition(expression, _all_columns(scope))
         found += conjuncts(expression)
     return found
-
-
-def _refuse_subqueries(condition: exp.Expr, text: Text) -> None:
-    for node in condition.walk():
-        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
-            word = "EXISTS (…)" if isinstance(node, exp.Exists) else "IN (SELECT …)"
-            advice = "write LEFT SEMI JOIN … ON instead, and LEFT ANTI JOIN … ON for NOT"
-            raise SyntaxMistake(f"{word} is not available on streams: {advice}", text.place_of(node))
 
 
 def _all_columns(scope: Scope) -> Schema:
@@ -404,6 +373,8 @@ def _items(tree: exp.Select, scope: Scope) -> list[Item]:
             resolved = scope.resolved(written)
             name = scope.bare_name(resolved.name) if isinstance(resolved, exp.Column) else ""
             items.append(Item(name, resolved, place))
+    if not items:
+        raise SyntaxMistake("EXCEPT leaves no column; the answer needs one", scope.text.place_of(tree.expressions[0]))
     return items
 
 

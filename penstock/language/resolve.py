@@ -8,19 +8,19 @@ there every word still has its place; afterwards a column node carries exactly t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from penstock.errors import Place, SyntaxMistake, TypeMistake, UnknownColumn, suggestion
-from penstock.expressions.nodes import Expr
+from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.typing import type_of
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.syntax import Text, WindowClause
-from penstock.model.schema import Schema
-from penstock.plan.nodes.relational import Node
+from penstock.model.schema import Field, Schema
+from penstock.plan.nodes.relational import Node, Project
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,24 @@ class Scope:
     def stars(self, node: exp.Expr) -> list[str] | None:
         """Plan names that `*` or `alias.*` stands for; None for anything else."""
         if isinstance(node, exp.Star):
-            return [name for part in self.inputs for name in part.node.schema.names]
+            return self._but(node)
         if not (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             return None
         found = [part for part in self.inputs if part.alias.lower() == node.table.lower()]
         if not found:
             raise self._unknown_alias(node)
-        return list(found[0].node.schema.names)
+        return replace(self, inputs=(found[0],))._but(node.this)
+
+    def _but(self, star: exp.Star) -> list[str]:
+        """All columns but those of EXCEPT (…)."""
+        left = [name for part in self.inputs for name in part.node.schema.names]
+        for column in star.args.get("except_") or ():
+            name = self.find(column if isinstance(column, exp.Column) else exp.Column(this=column))
+            if name not in left:
+                text = f"'{column.name}' stands twice in EXCEPT; keep one"
+                raise SyntaxMistake(text, self.text.place_of(column))
+            left.remove(name)
+        return left
 
     def bare_name(self, plan_name: str) -> str:
         """What a column is called when it leaves the query without an alias."""
@@ -130,6 +141,27 @@ class Scope:
     def input_of(self, plan_name: str) -> int:
         """Which input a column comes from."""
         return next(index for index, part in enumerate(self.inputs) if plan_name in part.node.schema)
+
+
+def renamed(source: Input, tree: exp.Expr, several: bool, text: Text) -> Input:
+    """The source under the columns that stand behind its alias, as in `bid b(item, price)`."""
+    alias = tree.args.get("alias")
+    columns = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
+    if not columns:
+        return source
+    if len(columns) != len(source.bare):
+        known = ", ".join(source.bare.names)
+        message = f"'{source.alias}' has {len(source.bare)} columns ({known}) and is given {len(columns)} names; name all of them"
+        raise SyntaxMistake(message, text.place_of(columns[0]))
+    names = [column.name for column in columns]
+    for position, name in enumerate(names):
+        if name.lower() in (each.lower() for each in names[:position]):
+            message = f"'{name}' stands twice behind '{source.alias}'; give each column its own name"
+            raise SyntaxMistake(message, text.place_of(columns[position]))
+    fields = tuple(Field(name, item.type, item.nullable) for name, item in zip(names, source.bare, strict=True))
+    shown = [f"{source.alias}.{name}" if several else name for name in names]
+    pairs = tuple((new, Column(old)) for new, old in zip(shown, source.node.schema.names, strict=True))
+    return replace(source, node=Project(source.node, pairs), bare=Schema(fields, source.bare.owner))
 
 
 def named(name: str, like: exp.Expr | None = None) -> exp.Column:
