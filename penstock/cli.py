@@ -104,6 +104,9 @@ def run(
         str | None,
         typer.Option(help="Limit for rows of joins that can spill, such as '512 MB'; each gets what it needs."),
     ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Go on beside files of other checkpoints in the output directories, under other names.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run an application until its data end, its time is over, or Ctrl-C."""
@@ -114,7 +117,7 @@ def run(
     wishes = Wishes(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
-        watch_joins=watch_joins, memory=memory,
+        watch_joins=watch_joins, memory=memory, append=append,
     )  # fmt: skip
     raise typer.Exit(run_application(file, wishes, as_json))
 
@@ -155,8 +158,10 @@ def check(file: File, as_json: Json = False) -> None:
     from penstock.apps.reading import read_catalog
     from penstock.lowering.stages import build_job
     from penstock.plan.analysis.safety import check as checked
+    from penstock.runners.destinations import refuse_shared_directories
 
     catalog = read_catalog(file)
+    refuse_shared_directories(catalog)
     report = checked(catalog)
     if report.is_bounded:
         # What would stop the run at once, such as a hint with an option that does not exist, must not pass here.

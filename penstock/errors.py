@@ -244,5 +244,30 @@ class StateUnwritable(CapacityError):
     code = "state.unwritable"
 
 
+class DamagedRecord(CapacityError):
+    code = "state.damaged"
+
+    def __init__(self, file: object, what: str) -> None:
+        super().__init__(
+            f"the file {what}; `penstock doctor CHECKPOINT` shows what else is damaged and what can be repaired", f"file '{file}'"
+        )
+
+
+class CheckpointInUse(UserError):
+    code = "state.in-use"
+
+
+class CheckpointMoved(UserError):
+    code = "state.moved"
+
+
+class ForeignDirectory(UserError):
+    code = "sinks.foreign-directory"
+
+
+class SharedDirectory(UserError):
+    code = "sinks.shared-directory"
+
+
 class OutOfMemory(CapacityError):
     code = "capacity.memory"

@@ -96,5 +96,5 @@ def print_ending(console: Console, demo: Demo, outcome: Outcome, contrast: Contr
         console.print(f"\n{contrast.told('kept at most')}", highlight=False, style="bold")
         console.print(contrast.lesson, highlight=False)
     places = _places(demo, outcome)
-    lines = [f"quarantined rows: {places['quarantine']}"] if outcome.quarantine.exists() else []
+    lines = [f"quarantined rows: {places['quarantine']}"] if outcome.has_refused else []
     console.print("\n".join([*lines, f"messages of Spark: {places['log']}"]), highlight=False, markup=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from penstock.language.application import parse_application
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
+from penstock.runners.spark.records import read_record
 
 
 def application_file(name: str) -> Path:
@@ -69,4 +69,4 @@ def _recalled(checkpoint: Path, name: str) -> Any:
     if not folder.is_dir():
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of a run with --checkpoint")
     record = folder / name
-    return json.loads(record.read_text()) if record.is_file() else None
+    return read_record(record)

@@ -42,7 +42,7 @@ def _places(wishes: Wishes, outcome: Outcome) -> dict[str, str]:
 def _say_places(console: Console, name: str, wishes: Wishes, outcome: Outcome) -> None:
     again = shlex.join(["penstock", "run", name, "--checkpoint", str(wishes.checkpoint)])
     lines = [f"checkpoint: {wishes.checkpoint}; to continue: {again}"]
-    if outcome.quarantine.exists():
+    if outcome.has_refused:
         lines.append(f"quarantined rows: {outcome.quarantine}")
     lines.append(f"messages of Spark: {wishes.log}")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -29,8 +29,9 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     # What BEGIN NOW means is part of the plan: the plan must be the one that runs.
     catalog = parse_application(*read_text(name), now=now_us)
     job = build_job(catalog, shards)
-    place.check_plan(job)
+    place.check_plan(job, catalog)
     decision = tuning(job, catalog, query, parse_settings(settings))
+    place.control.read(0, len(place.control))  # a log with a damaged decision takes no others
     return place.control.append(decision.kind, decision.detail)
 
 

@@ -103,6 +103,10 @@ class Generator:
         return f"PUNCTUATE {self.column} BY {self.kind.upper()} {self.rows} ROWS"
 
 
+#: Formats whose answers are written as files.
+FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro")
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where rows come from: `format` as Spark names it, or `feed`; options are handed on."""
@@ -117,6 +121,11 @@ class Destination:
 
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> str:
+        """Where files are written, a directory per micro-batch; empty for other destinations."""
+        return self.options.get("path", "") if self.format.lower() in FILE_FORMATS else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,21 +20,24 @@ from penstock.model.declarations import Destination
 from penstock.model.elements import Control
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
+from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.budget import BudgetController
 from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.claims import Claims, check_local_directories, claim_directories
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.memory import MemoryController, begin_sharing
 from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
+from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.session import create_session, query_session
-from penstock.runners.spark.sinks import MemorySink, Sink, make_sink
+from penstock.runners.spark.sinks import Binding, MemorySink, Sink, make_sink
 from penstock.runners.spark.sources import read_stream
 from penstock.runners.spark.steered import FilterController
 
 #: Python functions that answers can go to, by name.
-Functions: TypeAlias = Mapping[str, Callable[[int, pa.Table], None]]
+Functions: TypeAlias = Mapping[str, Callable[..., None]]
 
 
 class App:
@@ -70,7 +73,7 @@ class App:
 
     def start(
         self,
-        checkpoint: str | Path,
+        checkpoint: str | Path | Checkpoint,
         spark: SparkSession | None = None,
         shards: int | None = None,
         trigger: str | None = None,
@@ -80,6 +83,7 @@ class App:
         quarantine: str | Path | None = None,
         watch_joins: bool = False,
         memory: str | None = None,
+        append: bool = False,
     ) -> Run:
         """Start the queries and return at once.
 
@@ -100,15 +104,43 @@ class App:
             bound it. Rows then cost about a tenth more; answers and state are the same, with the same checkpoint.
         memory
             Limit for rows that joins which can spill keep in memory, such as "512 MB"; shared among them as they need it.
+        append
+            Go on beside the files of other checkpoints, under other names, in directories that hold such files. Without it they
+            are refused, because all checkpoints count micro-batches from 0 and name files by these numbers.
         """
+        place = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        self.prepare(place, quarantine, append)
+        try:
+            base = spark or create_session(self.catalog.name)
+            settled = place.settled("shards", shards or base.sparkContext.defaultParallelism)
+            app = self._as_of(place.settled("now_us", self._now_us))
+            launch = _Launch(app, place, query_session(base, settled), settled, policy, watch_joins, memory, append)
+            return launch.start(trigger, available_now, budget, _quarantine(place, quarantine))
+        except BaseException:
+            place.lock.release()
+            raise
+
+    def prepare(self, place: Checkpoint, quarantine: str | Path | None = None, append: bool = False) -> None:
+        """Refuse what cannot be started, and take the checkpoint; needs no Spark, so it answers at once."""
         if not self.catalog.queries:
             raise InvalidDeclaration("there is no CREATE CQ, so there is nothing to run", f"application '{self.catalog.name}'")
-        base = spark or create_session(self.catalog.name)
-        place = Checkpoint(checkpoint)
-        settled = place.settled("shards", shards or base.sparkContext.defaultParallelism)
-        app = self._as_of(place.settled("now_us", self._now_us))
-        launch = _Launch(app, place, query_session(base, settled), settled, policy, watch_joins, memory)
-        return launch.start(trigger, available_now, budget, str(quarantine or place.directory / "quarantine"))
+        refused = _quarantine(place, quarantine)
+        refuse_shared_directories(self.catalog, refused)
+        place.lock.take()
+        try:
+            place.refuse_moved(self.catalog.name)
+            self._refuse_other_plan(place)
+            check_local_directories(self.catalog, place, refused, append)
+        except BaseException:
+            place.lock.release()
+            raise
+
+    def _refuse_other_plan(self, place: Checkpoint) -> None:
+        """The first start settles the plan; Spark tells how many shards that has."""
+        shards, now_us = place.recalled("shards"), place.recalled("now_us")
+        if shards is not None and now_us is not None and place.last("offsets") is not None:
+            app = self._as_of(now_us)
+            place.check_plan(app.job(shards), app.catalog)
 
     def _as_of(self, now_us: int) -> App:
         """The application as the first start read it: BEGIN NOW means that time, also after a restart."""
@@ -126,12 +158,17 @@ class App:
         return run
 
 
+def _quarantine(place: Checkpoint, given: str | Path | None) -> str:
+    return str(given or place.directory / "quarantine")
+
+
 class _Launch:
     """Everything between an application and its running query."""
 
     def __init__(
-        self, app: App, checkpoint: Checkpoint, spark: SparkSession, shards: int, policy: str, watch_joins: bool, memory: str | None
-    ) -> None:
+        self, app: App, checkpoint: Checkpoint, spark: SparkSession, shards: int, policy: str, watch_joins: bool,
+        memory: str | None, append: bool,
+    ) -> None:  # fmt: skip
         self.app = app
         self.checkpoint = checkpoint
         self.spark = spark
@@ -139,12 +176,13 @@ class _Launch:
         self.policy = policy
         self.watch_joins = watch_joins
         self.memory = memory
+        self.append = append
 
     def start(self, trigger: str | None, available_now: bool, budget: str | None, quarantine: str) -> Run:
         job = self.app.job(self.shards)
         if self.watch_joins:
             job = with_statistics(job, self.app.catalog)
-        self.checkpoint.settle_plan(job)
+        self.checkpoint.settle_plan(job, self.app.catalog)
         if self.checkpoint.has_ended():
             raise UserError(
                 f"the streams of checkpoint '{self.checkpoint.directory}' were ended by an earlier run, so no row can follow; "
@@ -155,11 +193,13 @@ class _Launch:
         if not budget:
             self._forget_budget()
         begin_sharing(self.checkpoint.control, sharing)
+        claims = claim_directories(self.app.catalog, self.checkpoint, quarantine, self.append, self.spark)
         controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
         pipeline = build_pipeline(
-            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy, quarantine
-        )
-        sinks = self._sinks()
+            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy,
+            Quarantine(quarantine, claims.quarantine),
+        )  # fmt: skip
+        sinks = self._sinks(claims)
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
         writer = writer.foreachBatch(_writing(pipeline, sinks)).option("checkpointLocation", self.checkpoint.spark)
         if available_now:
@@ -175,11 +215,14 @@ class _Launch:
         if budgets and budgets[-1]["rows"] is not None:
             control.append("budget", {"rows": None})
 
-    def _sinks(self) -> dict[str, list[Sink]]:
+    def _sinks(self, claims: Claims) -> dict[str, list[Sink]]:
         found: dict[str, list[Sink]] = {}
         for query in self.app.catalog.queries.values():
             destinations = query.destinations or (Destination("memory"),)
-            found[query.name] = [make_sink(query.name, destination, self.app.functions) for destination in destinations]
+            found[query.name] = [
+                make_sink(query.name, item, self.app.functions, Binding(claims.checkpoint, claims.mark_of(item), number))
+                for number, item in enumerate(destinations)
+            ]
         return found
 
 
@@ -213,6 +256,8 @@ class Run:
         self.sinks = sinks
         self.control = checkpoint.control
         self.quarantine = quarantine
+        self._lock = checkpoint.lock
+        self._lock.has_ended = lambda: not query.isActive
         self.budget = BudgetController(self.control, budget, self.report) if budget else None
         if self.budget:
             self.budget.start(lambda: bool(query.isActive))
@@ -255,9 +300,13 @@ class Run:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the query has ended. A failure is raised with Penstock's own message in front."""
         try:
-            return bool(self.query.awaitTermination(timeout)) if timeout else bool(self.query.awaitTermination() or True)
+            has_ended = bool(self.query.awaitTermination(timeout)) if timeout else bool(self.query.awaitTermination() or True)
         except Exception as failure:
+            self._lock.release()
             raise translated(failure) from failure
+        if has_ended:
+            self._lock.release()
+        return has_ended
 
     def process_all_available(self) -> None:
         """Wait until everything the sources have now is processed (tests and finite sources)."""
@@ -332,13 +381,16 @@ class Run:
 
     def stop(self) -> None:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""
-        self.orders.stop()
-        for controller in (self.budget, self.memory):
-            if controller is not None:
-                controller.stop()
-        if self.query.isActive:
-            self.control.note_stop(True)
-            self.query.stop()
+        try:
+            self.orders.stop()
+            for controller in (self.budget, self.memory):
+                if controller is not None:
+                    controller.stop()
+            if self.query.isActive:
+                self.control.note_stop(True)
+                self.query.stop()
+        finally:
+            self._lock.release()
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:

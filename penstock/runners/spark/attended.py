@@ -36,7 +36,7 @@ class Wishes:
         follow with the same checkpoint.
     log
         Where Spark's own messages go.
-    watch_joins, memory
+    watch_joins, memory, append
         As in `App.start`.
     """
 
@@ -54,6 +54,7 @@ class Wishes:
     log: Path = Path("spark.log")
     watch_joins: bool = False
     memory: str | None = None
+    append: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,23 @@ class Outcome:
     signal: int
     quarantine: Path
 
+    @property
+    def has_refused(self) -> bool:
+        """Whether the quarantine holds rows, of this run or an earlier one."""
+        return any(self.quarantine.glob("epoch=*.parquet"))
+
 
 def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
+    place = Checkpoint(wishes.checkpoint)
+    app.prepare(place, wishes.quarantine, wishes.append)
+    try:
+        return _with_spark(app, wishes, display, place)
+    finally:
+        place.lock.release()
+
+
+def _with_spark(app: App, wishes: Wishes, display: Display, place: Checkpoint) -> Outcome:
     display.say("starting Spark …")
     # The Java process keeps the descriptors it starts with, so it is quiet for good; here only errors are diverted.
     with redirected(wishes.log, 1, 2):
@@ -74,7 +89,7 @@ def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
     try:
         with redirected(wishes.log, 2), interruptible() as interrupt:
             try:
-                return _attended(app, wishes, display, interrupt, partial(app.start, spark=spark))
+                return _attended(app, wishes, display, interrupt, place, partial(app.start, place, spark=spark))
             finally:
                 display.close()
     finally:
@@ -82,14 +97,13 @@ def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
             spark.stop()
 
 
-def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, start: partial[Run]) -> Outcome:
+def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint, start: partial[Run]) -> Outcome:
     display.say("starting the queries …")
     run = start(
-        wishes.checkpoint, shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
+        shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
-        watch_joins=wishes.watch_joins, memory=wishes.memory,
+        watch_joins=wishes.watch_joins, memory=wishes.memory, append=wishes.append,
     )  # fmt: skip
-    place = Checkpoint(wishes.checkpoint)
     learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
     journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters, learnt)
     try:

@@ -1,15 +1,28 @@
-"""What Penstock remembers beside Spark's own checkpoint: the number of shards, the plan, the decisions."""
+"""What Penstock remembers beside Spark's own checkpoint: who it is, the number of shards, the plan, the decisions."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import StateFormat
+from penstock.errors import CheckpointMoved, DamagedRecord, StateFormat
 from penstock.lowering.stages import Job
+from penstock.plan.catalog import Catalog
 from penstock.runners.spark.control import ControlLog
+from penstock.runners.spark.lock import CheckpointLock
+from penstock.runners.spark.ownership import IDENTITY, Writer
+from penstock.runners.spark.plan_record import is_same, plan_record, told
+from penstock.runners.spark.records import create_record, read_record, replace_record
+
+#: Records without which a checkpoint cannot be continued; each has a copy.
+SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
+#: A path that Spark has written, up to the checkpoint.
+_ROOT = re.compile(r'"file:(?://)?(/[^"]*?)/spark/state/')
 
 
 class Checkpoint:
@@ -26,79 +39,159 @@ class Checkpoint:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         self.control = ControlLog(self.directory / "penstock" / "control")
+        self.lock = CheckpointLock(self.directory / "penstock" / "lock")
 
     @property
     def spark(self) -> str:
         """Where Spark keeps offsets, commits and state."""
         return str(self.directory / "spark")
 
+    # -- records ------------------------------------------------------------------------------------------------------
+
     def settled(self, name: str, wanted: Any) -> Any:
         """A value that the first start fixes for all later ones."""
-        record = self._record(name)
-        if not record.exists():
-            _write(record, json.dumps(wanted))
-        return json.loads(record.read_text())
+        # As an object: half of a number would be a number too.
+        self._settle(name, {"value": wanted})
+        return self.recalled(name)
+
+    def _settle(self, name: str, value: dict[str, Any]) -> None:
+        """Write a record and its copy, unless there is one already."""
+        file = self.record(name)
+        if file.exists():
+            return
+        if copy_of(file).exists():
+            raise DamagedRecord(file, "is missing")
+        if create_record(file, value):
+            replace_record(copy_of(file), value)
 
     def remember(self, name: str, value: Any) -> None:
         """Replace a value that later starts go on with."""
-        _write(self._record(name), json.dumps(value))
+        replace_record(self.record(name), value)
 
     def recalled(self, name: str) -> Any:
         """What was last remembered; None if nothing was."""
-        record = self._record(name)
-        return json.loads(record.read_text()) if record.exists() else None
+        found = read_record(self.record(name))
+        return found["value"] if isinstance(found, dict) and found.keys() == {"value"} else found
 
-    def settle_plan(self, job: Job) -> None:
+    def record(self, name: str) -> Path:
+        return self.directory / "penstock" / name
+
+    # -- identity -----------------------------------------------------------------------------------------------------
+
+    def identity(self, application: str) -> dict[str, Any]:
+        """Who this checkpoint is: made by the first start, kept when it is moved, and never that of another one at this path."""
+        file, last = self.record(IDENTITY.name), self.last("offsets")
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        here, since = str(self.directory.resolve()), -1 if last is None else last
+        fresh = {"id": uuid.uuid4().hex, "application": application, "created": created, "directory": here, "since": since}
+        self._settle(file.name, fresh)
+        found = read_record(file)
+        if not isinstance(found, dict) or not {"id", "directory", "since"} <= found.keys():
+            raise DamagedRecord(file, "does not say whose checkpoint this is")
+        return found
+
+    def writer(self, application: str, content: str) -> Writer:
+        """What the checkpoint is called in directories it writes to."""
+        known = self.identity(application)
+        return Writer(known["id"], str(self.directory.resolve()), application, content, known["since"])
+
+    def refuse_moved(self, application: str) -> None:
+        """Spark has written the path of the checkpoint into it, and would read from the place where it was."""
+        known, here = self.identity(application), str(self.directory.resolve())
+        roots = [root for root in state_roots(self.directory) if os.path.realpath(root) != here]
+        if is_copy(self.directory, known):
+            roots = [known["directory"]]
+        if roots:
+            raise CheckpointMoved(
+                f"the checkpoint was moved or copied here from '{roots[0]}', and Spark has written that path into it; move it "
+                f"back, or let `penstock doctor {self.directory} --repair` put in the new path",
+                f"checkpoint '{self.directory}'",
+            )
+        if known["directory"] != here:
+            self.identify({**known, "directory": here})
+
+    def identify(self, identity: dict[str, Any]) -> None:
+        for file in (self.record(IDENTITY.name), copy_of(self.record(IDENTITY.name))):
+            replace_record(file, identity)
+
+    # -- plan ---------------------------------------------------------------------------------------------------------
+
+    def settle_plan(self, job: Job, catalog: Catalog) -> None:
         """Refuse an application whose state this is not, before Spark meets operators and sources it does not expect."""
         # Without a planned micro-batch there is neither progress nor state: a mistake of the first start may be mended.
-        if not self._record("plan").exists() or self._last("offsets") is None:
-            _write(self._record("plan"), json.dumps(_plan(job)))
+        if self.last("offsets") is None:
+            for file in (self.record("plan"), copy_of(self.record("plan"))):
+                replace_record(file, plan_record(job, catalog))
         else:
-            self.check_plan(job)
+            self._settle("plan", plan_record(job, catalog))
+            self.check_plan(job, catalog)
 
-    def check_plan(self, job: Job) -> None:
+    def check_plan(self, job: Job, catalog: Catalog) -> None:
         """Refuse an application of another plan."""
-        known, plan = self.recalled("plan"), _plan(job)
-        if known is not None and known != plan:
+        known, plan = self.recalled("plan"), plan_record(job, catalog)
+        if known is not None and not is_same(known, plan):
             raise StateFormat(
-                "the checkpoint belongs to another plan: schema, filters, keys, windows, queries or streams of the application "
-                f"have changed (checkpoint {known['plan']} over {', '.join(known['streams'])}; application {plan['plan']} over "
-                f"{', '.join(plan['streams'])}); restart the old application, or use a new checkpoint",
+                f"the checkpoint belongs to another plan; {told(known, plan)}\nrestart the old application, or use a new "
+                "checkpoint; its answers then go to other directories, or with --append beside the files that are there",
                 f"checkpoint '{self.directory}'",
             )
 
+    # -- progress -----------------------------------------------------------------------------------------------------
+
     def decisions_carried(self) -> int:
         """How many decisions finished micro-batches have taken in."""
-        last = self._last("commits")
-        if last is None:
-            return 0
-        for line in (self.directory / "spark" / "offsets" / str(last)).read_text().splitlines():
-            # The first line is a version, the others are JSON: one of them is the offset of the control stream.
-            if line.startswith("{") and "decisions" in (offset := json.loads(line)):
-                return int(offset["decisions"])
-        return 0
+        last = self.last("commits")
+        return 0 if last is None else decisions_planned(self.directory, last)
 
     def has_ended(self) -> bool:
         """Whether finished micro-batches know that the streams have ended; an end decided but not carried is still to come."""
         return any(kind == "end" for kind, _ in self.control.read(0, self.decisions_carried()))
 
-    def _record(self, name: str) -> Path:
-        return self.directory / "penstock" / name
-
-    def _last(self, log: str) -> int | None:
+    def last(self, log: str) -> int | None:
         """Number of the newest entry in one of Spark's logs."""
-        folder = self.directory / "spark" / log
-        numbers = [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
-        return max(numbers, default=None)
+        return max(entries(self.directory, log), default=None)
 
 
-def _plan(job: Job) -> dict[str, Any]:
-    return {"plan": job.fingerprint, "streams": [source.prefix.stream.name for stage in job.stages for source in stage.sources]}
+def copy_of(record: Path) -> Path:
+    """Beside the record, for `penstock doctor`."""
+    return record.with_name(f".{record.name}.copy")
 
 
-def _write(record: Path, text: str) -> None:
-    """In one step: a crash or a full disk leaves the old record or the new one, never half of it."""
-    record.parent.mkdir(parents=True, exist_ok=True)
-    draft = record.with_name(f".{record.name}.draft")
-    draft.write_text(text)
-    os.replace(draft, record)
+def entries(checkpoint: Path, log: str) -> list[int]:
+    """Numbers in one of Spark's logs."""
+    folder = checkpoint / "spark" / log
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
+
+
+def decisions_planned(checkpoint: Path, epoch: int) -> int:
+    """How many decisions a micro-batch and those before it take in."""
+    file = checkpoint / "spark" / "offsets" / str(epoch)
+    try:
+        for line in file.read_text().splitlines():
+            # The first line is a version, the others are JSON: one of them is the offset of the control stream.
+            if line.startswith("{") and "decisions" in (offset := json.loads(line)):
+                return int(offset["decisions"])
+    except (OSError, ValueError) as failure:
+        raise DamagedRecord(file, f"of Spark cannot be read ({failure})") from failure
+    return 0
+
+
+def is_copy(checkpoint: Path, identity: dict[str, Any]) -> bool:
+    """Whether the checkpoint that this was made from is still there: both would write under one name."""
+    before = Path(identity["directory"])
+    try:
+        other = read_record(before / IDENTITY)
+    except DamagedRecord:
+        return False
+    return isinstance(other, dict) and other.get("id") == identity["id"] and not before.samefile(checkpoint)
+
+
+def state_files(checkpoint: Path) -> list[Path]:
+    """Files of Spark that hold absolute paths: where the schemas of the state are."""
+    return sorted(file for file in checkpoint.glob("spark/state/*/_metadata/v2/*") if file.name.isdigit())
+
+
+def state_roots(checkpoint: Path) -> list[str]:
+    """Where the checkpoint lies according to what Spark has written into it."""
+    found = [_ROOT.findall(file.read_text(errors="replace")) for file in state_files(checkpoint)]
+    return list(dict.fromkeys(root for roots in found for root in roots))

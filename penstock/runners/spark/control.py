@@ -6,7 +6,6 @@ driver reads the files; tasks get the decisions inside their partition.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -19,9 +18,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
+from penstock.runners.spark.records import create_record, read_record
 from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 
@@ -38,30 +39,24 @@ class ControlLog:
         self._lock = threading.Lock()  # the budget's thread decides too
 
     def __len__(self) -> int:
-        if not self.directory.exists():
-            return 0
-        return sum(1 for name in os.listdir(self.directory) if name.endswith(".json"))
+        """One more than the newest number: a file that is missing before it is no reason to give a number twice."""
+        return max(self.numbers(), default=-1) + 1
+
+    def numbers(self) -> list[int]:
+        names = os.listdir(self.directory) if self.directory.exists() else []
+        return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
 
     def append(self, kind: str, detail: Mapping[str, Any] | None = None) -> int:
         """Write a decision; returns its number."""
         with self._lock:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            draft = self.directory / f".{os.getpid()}.draft"
-            draft.write_text(json.dumps({"kind": kind, "detail": dict(detail or {})}))
-            try:
-                return self._publish(draft)
-            finally:
-                draft.unlink()
-
-    def _publish(self, draft: Path) -> int:
-        """Give the draft the next number; another process, such as `penstock tune`, may take it first."""
-        while True:
             number = len(self)
-            try:
-                os.link(draft, self.directory / f"{number:010d}.json")
-            except FileExistsError:
-                continue
+            # Another process, such as `penstock tune`, may take the number first.
+            while not create_record(self.file(number), {"kind": kind, "detail": dict(detail or {})}):
+                number += 1
             return number
+
+    def file(self, number: int) -> Path:
+        return self.directory / f"{number:010d}.json"
 
     def note_stop(self, is_stopping: bool) -> None:
         """Say beside the decisions whether the query is being stopped; whoever waits for that looks there."""
@@ -82,7 +77,11 @@ class ControlLog:
     def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:
         found = []
         for number in range(start, stop):
-            record = json.loads((self.directory / f"{number:010d}.json").read_text())
+            record = read_record(self.file(number))
+            if record is None:
+                raise DamagedRecord(self.file(number), f"is missing, and with it decision {number} of {len(self)}")
+            if not isinstance(record, dict) or not {"kind", "detail"} <= record.keys():
+                raise DamagedRecord(self.file(number), "holds no decision")
             found.append((record["kind"], record["detail"]))
         return found
 

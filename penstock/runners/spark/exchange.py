@@ -14,9 +14,10 @@ from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
+from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefixed import fields_read, prefixed
-from penstock.runners.spark.files import ParquetFiles, local_path
+from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.workers import settle
@@ -199,6 +200,11 @@ def partition_id() -> int:
 def batch_id() -> int:
     """The micro-batch this task belongs to (0 outside of one)."""
     return int(_task().getLocalProperty("streaming.sql.batchId") or 0)
+
+
+def query_id() -> str:
+    """The streaming query this task belongs to; it stays the same with its checkpoint."""
+    return str(_task().getLocalProperty("sql.streaming.queryId") or "")
 
 
 def _task() -> Any:

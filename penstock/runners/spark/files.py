@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.runners.destinations import local_path
+
 #: What Spark's source of whole files has to declare; the content is not asked for, so it is not read.
 _LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 #: Options about which files are read when. Others say how: those are for Spark's reader.
@@ -116,17 +118,6 @@ def can_read(spark: SparkSession, options: Mapping[str, str]) -> bool:
     if scheme:
         return scheme == "file"
     return str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")).startswith("file:")
-
-
-def local_path(text: str) -> Path:
-    """A path as Hadoop writes it.
-
-    Examples
-    --------
-    >>> print(local_path("file:/data/day=2026-01-02/a b.parquet"), local_path("file:///data"), local_path("data"))
-    /data/day=2026-01-02/a b.parquet /data data
-    """
-    return Path("/" + text.removeprefix("file:").lstrip("/")) if text.startswith("file:") else Path(text)
 
 
 def _text(value: object) -> str:

@@ -30,7 +30,7 @@ from penstock.model.elements import Control, Quarantined
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.reports import COSTS, ORDER
 from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.exchange import batch_id, first_position, partition_id
+from penstock.runners.spark.exchange import batch_id, first_position, partition_id, query_id
 from penstock.runners.spark.pipeline import OBSERVED
 from penstock.runners.spark.processor import REPORT
 from penstock.runners.spark.quarantine import write_refused
@@ -162,7 +162,7 @@ def _refuse(direct: DirectFilter, epoch: int, refused: list[Quarantined]) -> Non
     if not direct.quarantine:
         text = f"{refused[0].text}; give a quarantine directory to keep such rows apart and go on"
         raise FilterFailed(text, f"filter '{direct.recipe.label}'")
-    write_refused(direct.quarantine, epoch, 1, partition_id(), refused)
+    write_refused(direct.quarantine, epoch, 1, partition_id(), refused, f"{query_id()} {direct.recipe.label}")
 
 
 def _answer(rows: pa.RecordBatch) -> pa.RecordBatch:

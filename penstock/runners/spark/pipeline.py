@@ -19,6 +19,7 @@ from penstock.runners.spark.exchange import packed
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
 from penstock.runners.spark.processor import REPORT, StageHost
+from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.stateful import ShardProcessor
 from penstock.runners.spark.workers import settle
 
@@ -41,7 +42,7 @@ def build_pipeline(
     controls: DataFrame | None,
     run: str,
     policy: str = "round_robin",
-    quarantine: str = "",
+    quarantine: Quarantine | str = "",
 ) -> Pipeline:
     """Connect the sources and stages of a job.
 

@@ -19,9 +19,9 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.lowering.stages import Stage
 from penstock.model.batch import Batch
 from penstock.runners.shard import StepResult, make_kernel, step
-from penstock.runners.spark.exchange import batch_id
+from penstock.runners.spark.exchange import batch_id, query_id
 from penstock.runners.spark.packet_rows import packed_rows
-from penstock.runners.spark.quarantine import write_refused
+from penstock.runners.spark.quarantine import Quarantine, write_refused
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.state import Segments, ShardStore
 from penstock.runners.spark.stateful import Variables
@@ -50,7 +50,7 @@ class StageHost:
     policy: str = "round_robin"
     direct: str = ""
     output_schema: pa.Schema | None = None
-    quarantine: str = ""
+    quarantine: Quarantine | str = ""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,9 @@ class ShardTask:
             raise LateRows(
                 f"{first.text}; give a quarantine directory to keep such rows apart and go on", f"stream '{first.stream}'"
             )
-        write_refused(self.host.quarantine, epoch, self.host.stage.level, shard, result.refused)
+        # Several operators of one query may share a directory.
+        name = f"{query_id()} {self.host.stage.graph.fingerprint}"
+        write_refused(self.host.quarantine, epoch, self.host.stage.level, shard, result.refused, name)
 
     def _leave(self, result: StepResult, shard: int, reports: list[str]) -> Iterator[pd.DataFrame]:
         if self.host.direct:

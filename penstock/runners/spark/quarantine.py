@@ -6,8 +6,10 @@ table: stream, reason, text, event time, position, row (JSON).
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,14 +31,47 @@ SCHEMA = pa.schema(
 )
 
 
-def write_refused(directory: str, epoch: int, level: int, shard: int, refused: Sequence[Quarantined]) -> str:
-    """Write the rows and return the file's path."""
-    system, root = _resolve(directory)
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Where refused rows go.
+
+    Parameters
+    ----------
+    directory
+        Path or URI; empty: nowhere.
+    mark
+        What files are called besides, in a directory that another checkpoint owns; None: after the streaming query that runs,
+        whose name stays the same with its checkpoint.
+    """
+
+    directory: str = ""
+    mark: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.directory)
+
+
+def write_refused(
+    quarantine: Quarantine | str, epoch: int, level: int, shard: int, refused: Sequence[Quarantined], query: str = ""
+) -> str:
+    """Write the rows and return the file's path.
+
+    Parameters
+    ----------
+    quarantine
+        A mere directory is one that several queries may share: nobody knows yet which of them will run.
+    query
+        Name of the streaming query, for files whose mark it is.
+    """
+    target = quarantine if isinstance(quarantine, Quarantine) else Quarantine(quarantine)
+    system, root = _resolve(target.directory)
     system.create_dir(root, recursive=True)
-    name = f"{root}/epoch={epoch:010d}-stage={level}-shard={shard}.parquet"
+    mark = hashlib.sha256(query.encode()).hexdigest()[:8] if target.mark is None else target.mark
+    stem = f"epoch={epoch:010d}-stage={level}-shard={shard}{f'-{mark}' if mark else ''}"
+    name = f"{root}/{stem}.parquet"
     table = pa.concat_tables([_table(epoch, item) for item in refused])
     # A reader must never see half a file; the dot hides the draft from Spark and most other readers.
-    draft = f"{root}/.epoch={epoch:010d}-stage={level}-shard={shard}.draft"
+    draft = f"{root}/.{stem}.draft"
     with system.open_output_stream(draft) as sink:
         pq.write_table(table, sink)
     system.move(draft, name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -12,9 +14,10 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidDeclaration, suggestion
-from penstock.model.declarations import Destination
+from penstock.model.declarations import FILE_FORMATS, Destination
 
-_FILES = ("parquet", "json", "csv", "orc", "text", "avro")
+#: Options by which Delta knows a transaction that it has seen: an application, and a number that only grows.
+_TRANSACTION = ("txnappid", "txnversion")
 
 
 class Sink(Protocol):
@@ -27,19 +30,26 @@ class FileSink:
     """Files, exactly once: each micro-batch is one directory `epoch=N`, put in place by a rename.
 
     A repeated micro-batch finds its directory and leaves it alone, so readers never see rows twice, nor half a batch.
+
+    Parameters
+    ----------
+    mark
+        What directories are called besides, where another checkpoint has directories called `epoch=N`.
     """
 
-    def __init__(self, kind: str, path: str, options: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, path: str, options: Mapping[str, str], mark: str = "") -> None:
         self.kind = kind
-        self.path = path.rstrip("/")
+        self.path = path.rstrip("/") or "/"
         self.options = {name: value for name, value in options.items() if name != "path"}
+        self.mark = f"-{mark}" if mark else ""
 
     def write(self, epoch: int, frame: DataFrame) -> None:
-        staging = f"{self.path}/_staging/epoch={epoch:010d}"
+        name = f"epoch={epoch:010d}{self.mark}"
+        staging = f"{self.path}/_staging/{name}"
         counted = Observation()
         observed = frame.observe(counted, f.count(f.lit(1)).alias("rows"))
         observed.write.format(self.kind).options(**self.options).mode("overwrite").save(staging)
-        self._put_in_place(frame.sparkSession, staging, f"{self.path}/epoch={epoch:010d}", int(counted.get["rows"]))
+        self._put_in_place(frame.sparkSession, staging, f"{self.path}/{name}", int(counted.get["rows"]))
 
     def _put_in_place(self, spark: Any, staging: str, final: str, rows: int) -> None:
         """Through Hadoop's file system, so that it works wherever Spark can write."""
@@ -96,30 +106,78 @@ class ConsoleSink:
 
 
 class CallableSink:
-    """A Python function `(epoch, table)`; the epoch is the idempotence key: the same number means the same rows."""
+    """A Python function `(epoch, table)`, or `(epoch, table, checkpoint)`.
 
-    def __init__(self, function: Callable[[int, pa.Table], None]) -> None:
+    The epoch is the idempotence key as long as the checkpoint is the same: then the same number means the same rows. A
+    function that remembers epochs beyond a run has to remember them by checkpoint, whose identity it gets if it asks for it.
+    """
+
+    def __init__(self, function: Callable[..., None], writer: str = "") -> None:
         self.function = function
+        self.known = {"checkpoint": writer} if _has_parameter(function, "checkpoint") else {}
 
     def write(self, epoch: int, frame: DataFrame) -> None:
-        self.function(epoch, frame.toArrow())
+        self.function(epoch, frame.toArrow(), **self.known)
+
+
+def _has_parameter(function: Callable[..., None], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built-in functions may have none to show
+        return False
 
 
 class FormatSink:
-    """Any other Spark format (Kafka, Delta, JDBC, noop): handed on; at least once unless the format knows better."""
+    """Any other Spark format (Kafka, Delta, JDBC, noop): handed on; at least once unless the format knows better.
 
-    def __init__(self, kind: str, options: Mapping[str, str]) -> None:
+    Parameters
+    ----------
+    transactions
+        Name under which Delta remembers which micro-batches it has: by checkpoint, because each counts them from 0.
+    """
+
+    def __init__(self, kind: str, options: Mapping[str, str], transactions: str = "") -> None:
         self.kind = kind
         self.options = dict(options)
+        self.transactions = transactions
+
+    def options_of(self, epoch: int) -> dict[str, str]:
+        if self.kind != "delta" or not self.transactions:
+            return self.options
+        return {**self.options, "txnAppId": self.transactions, "txnVersion": str(epoch)}
 
     def write(self, epoch: int, frame: DataFrame) -> None:
         if self.kind == "kafka" and "value" not in frame.columns:
             frame = frame.selectExpr("to_json(struct(*)) AS value")
         mode = "overwrite" if self.kind == "noop" else "append"
-        frame.write.format(self.kind).options(**self.options).mode(mode).save()
+        frame.write.format(self.kind).options(**self.options_of(epoch)).mode(mode).save()
 
 
-def make_sink(query: str, destination: Destination, functions: Mapping[str, Callable[[int, pa.Table], None]]) -> Sink:
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What ties a sink to the checkpoint that writes to it.
+
+    Parameters
+    ----------
+    checkpoint
+        Its identity.
+    mark
+        As in `FileSink`.
+    number
+        Which of the query's destinations it is.
+    """
+
+    checkpoint: str = ""
+    mark: str = ""
+    number: int = 0
+
+
+UNBOUND = Binding()
+
+
+def make_sink(
+    query: str, destination: Destination, functions: Mapping[str, Callable[..., None]], binding: Binding = UNBOUND
+) -> Sink:
     """The sink a destination names; `functions` are those given to the application in Python."""
     kind, options = destination.format.lower(), destination.options
     if kind == "memory":
@@ -127,17 +185,21 @@ def make_sink(query: str, destination: Destination, functions: Mapping[str, Call
     if kind == "console":
         return ConsoleSink(query, int(options.get("rows", "20")))
     if kind == "callable":
-        return CallableSink(_function(query, options, functions))
-    if kind in _FILES:
+        return CallableSink(_function(query, options, functions), binding.checkpoint)
+    if kind in FILE_FORMATS:
         if "path" not in options:
             raise InvalidDeclaration(f"a {kind} destination needs a directory; add OPTIONS (path '…')", f"query '{query}'")
-        return FileSink(kind, options["path"], options)
-    return FormatSink(kind, options)
+        return FileSink(kind, options["path"], options, binding.mark)
+    if kind == "delta" and (own := [name for name in options if name.lower() in _TRANSACTION]):
+        raise InvalidDeclaration(
+            f"{' and '.join(own)} of a Delta destination are given by Penstock, for each checkpoint others: with yours, Delta "
+            "would skip what a new checkpoint writes; leave them out",
+            f"query '{query}'",
+        )
+    return FormatSink(kind, options, f"penstock {binding.checkpoint} {query} {binding.number}" if binding.checkpoint else "")
 
 
-def _function(
-    query: str, options: Mapping[str, str], functions: Mapping[str, Callable[[int, pa.Table], None]]
-) -> Callable[[int, pa.Table], None]:
+def _function(query: str, options: Mapping[str, str], functions: Mapping[str, Callable[..., None]]) -> Callable[..., None]:
     name = options.get("function", query)
     if name in functions:
         return functions[name]
@@ -150,5 +212,5 @@ def _function(
             f"there is no function '{name}' for the callable destination; give module:name, or pass it to App: {known}",
             f"query '{query}'",
         ) from None
-    result: Callable[[int, pa.Table], None] = found
+    result: Callable[..., None] = found
     return result

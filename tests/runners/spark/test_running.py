@@ -82,15 +82,17 @@ def test_a_budget_puts_work_off_and_changes_no_answer_even_over_a_restart(spark:
         App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark)
 
 
+#: Another application, and what the refusal says about it.
 CHANGED = {
-    "a window": application(queries=QUERIES.replace("RANGE 30", "RANGE 40")),
-    "a key": application(
-        queries=QUERIES.replace("SELECT key, count", "SELECT key % 7 AS k, count").replace("BY key", "BY key % 7")
+    "a window": (application(queries=QUERIES.replace("RANGE 30", "RANGE 40")), "query 'grouped': .*30 milli.*, now .*40 milli"),
+    "a key": (
+        application(queries=QUERIES.replace("SELECT key, count", "SELECT key % 7 AS k, count").replace("BY key", "BY key % 7")),
+        "query 'grouped': .*now .*key % 7",
     ),
-    "an aggregate": application(queries=QUERIES.replace("sum(id)", "max(id)")),
-    "a column's type": application().replace("key BIGINT", "key STRING"),
-    "one query more": application(queries=QUERIES + "CREATE CQ more AS SELECT id FROM lefts;"),
-    "one query less": application(queries=QUERIES.split(";")[0] + ";"),
+    "an aggregate": (application(queries=QUERIES.replace("sum(id)", "max(id)")), "query 'grouped': .*now .*max"),
+    "a column's type": (application().replace("key BIGINT", "key STRING"), "column 'key' of stream 'lefts': int64, now string"),
+    "one query more": (application(queries=QUERIES + "CREATE CQ more AS SELECT id FROM lefts;"), "query 'more' is new"),
+    "one query less": (application(queries=QUERIES.split(";")[0] + ";"), "query 'joined' is missing"),
 }
 
 
@@ -102,8 +104,8 @@ def test_a_checkpoint_refuses_another_application_and_goes_on_with_its_own(spark
     first = App.from_text(text).start(checkpoint, spark=spark)
     first.process_all_available()
     first.stop()
-    for changed in CHANGED.values():
-        with pytest.raises(StateFormat, match=r"belongs to another plan.*use a new checkpoint"):
+    for changed, told in CHANGED.values():
+        with pytest.raises(StateFormat, match=rf"(?s)belongs to another plan.*{told}.*use a new checkpoint"):
             App.from_text(changed).start(checkpoint, spark=spark)
     # BEGIN NOW was read at the first start; a restart at another time is still the same application.
     second = App.from_text(text.replace("total '400'", "total '800'")).start(checkpoint, spark=spark)

@@ -12,10 +12,11 @@ import pytest
 from hosts import answers, bag, run_to_the_end
 from pyspark.sql import SparkSession
 
-from penstock.errors import InvalidDeclaration, UserError
+from penstock.errors import CheckpointInUse, ForeignDirectory, InvalidDeclaration, UserError
 from penstock.model.declarations import Destination
 from penstock.runners.spark.app import App
 from penstock.runners.spark.failures import QueryFailed
+from penstock.runners.spark.folders import HadoopFolder, LocalFolder
 from penstock.runners.spark.sinks import make_sink
 from penstock.testing.undisturbed import undisturbed
 
@@ -101,12 +102,33 @@ def test_all_destinations_get_all_answers_and_a_repeated_batch_changes_nothing(
     assert "seen, batch 0: 3 rows" in capsys.readouterr().out
 
 
-def test_a_single_query_hands_its_columns_to_its_sink_directly(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_new_checkpoint_is_refused_by_the_answers_of_the_old_one_and_loses_none_beside_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both count micro-batches from 0: the second would find all its directories there and write nothing."""
     text = STREAM + f"CREATE CQ only AS SELECT id, key FROM s WHERE key > 5 OUTPUT TO parquet OPTIONS (path '{tmp_path}/out');"
-    run = run_to_the_end(text, spark, tmp_path / "checkpoint")
-    assert bag(written(tmp_path / "out", "parquet")) == bag(undisturbed(text).collected.rows("only"))
+    expected = bag(undisturbed(text).collected.rows("only"))
     with pytest.raises(InvalidDeclaration, match="does not go to memory"):
-        run.results("only")
+        run_to_the_end(text, spark, tmp_path / "old").results("only")
+    with pytest.raises(ForeignDirectory, match=rf"checkpoint '{tmp_path}/old'.*--append"):
+        App.from_text(text).start(tmp_path / "new", spark=spark)
+    assert bag(written(tmp_path / "out", "parquet")) == expected
+    first = App.from_text(text).start(tmp_path / "new", spark=spark, append=True)
+    with pytest.raises(CheckpointInUse, match="a run is using the checkpoint"):
+        App.from_text(text).start(tmp_path / "new", spark=spark)
+    first.process_all_available()
+    first.stop()
+    forget_last_commit(tmp_path / "new")
+    second = App.from_text(text).start(tmp_path / "new", spark=spark)  # its names are known there by now
+    second.process_all_available()
+    second.end()
+    assert bag(written(tmp_path / "out", "parquet")) == sorted(expected + expected)
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 2 * len(expected)
+    claims = HadoopFolder(spark, f"{tmp_path}/out").claims()
+    assert claims == LocalFolder(tmp_path / "out").claims()
+    elsewhere = HadoopFolder(spark, f"{tmp_path}/elsewhere")
+    assert [elsewhere.create_claim("owner", {"id": word}) for word in ("first", "second")] == [True, False]
+    assert elsewhere.claims() == {"owner": {"id": "first"}}
 
 
 def test_mistakes_in_destinations_say_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
