@@ -154,17 +154,14 @@ time.sleep(600)
 
 def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
     file = tmp_path / "penstock" / "lock"
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         assert is_held(file)
         with pytest.raises(CheckpointInUse, match=rf"(?s)checkpoint '{tmp_path}'.*process {process.pid} on "):
             CheckpointLock(file).take()
         assert is_alive(read_holder(file))
-    finally:
         process.send_signal(signal.SIGKILL)
-        process.wait()
     assert not is_held(file)
     assert not is_alive(read_holder(file))
     lock = CheckpointLock(file)
