@@ -55,6 +55,7 @@ def in_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Micro-batch 7, task 1."""
     monkeypatch.setattr(filter_tasks, "batch_id", lambda: 7)
     monkeypatch.setattr(filter_tasks, "partition_id", lambda: 1)
+    monkeypatch.setattr(filter_tasks, "query_id", lambda: "c0ffee")
     monkeypatch.setattr(filter_tasks, "first_position", lambda: 7 << 38)
 
 
