@@ -24,7 +24,10 @@ class ClauseText:
 
 @dataclass(slots=True)
 class ConstraintStatement:
-    """`CREATE CONSTRAINT name ON stream (key) AS …`, or `CREATE CONSTRAINTS name ON stream (key) FROM WORKFLOW 'file'`."""
+    """`CREATE CONSTRAINT name ON stream (key) AS …`, or `CREATE CONSTRAINTS name ON stream (key) FROM WORKFLOW 'file'`.
+
+    `reuse_keys`: a key may name a new trace after the end of the old one.
+    """
 
     text: Text
     name: Word
@@ -33,6 +36,7 @@ class ConstraintStatement:
     clauses: list[ClauseText] = field(default_factory=list)
     workflow: Word | None = None
     policy: Word | None = None
+    reuse_keys: bool = False
 
 
 class ConstraintParser(ClauseParser):
@@ -53,10 +57,21 @@ class ConstraintParser(ClauseParser):
             self._parse_workflow(statement)
         else:
             self._parse_clauses(statement)
-        if self._match(TokenType.ON):
-            self._expect("VIOLATION", context="after ON")
-            statement.policy = self._choose(POLICIES, "after ON VIOLATION")
+        self._parse_manner(statement)
         return statement
+
+    def _parse_manner(self, statement: ConstraintStatement) -> None:
+        """`REUSE KEYS` and `ON VIOLATION …`, in any order, each once."""
+        while self._curr:
+            first = self._curr
+            if not statement.reuse_keys and self._match_text_seq("REUSE"):
+                self._expect("KEYS", context="after REUSE")
+                statement.reuse_keys = True
+            elif statement.policy is None and self._match(TokenType.ON):
+                self._expect("VIOLATION", context="after ON")
+                statement.policy = self._choose(POLICIES, "after ON VIOLATION")
+            else:
+                raise self._mistake(expected(first.text, ["REUSE KEYS", "ON VIOLATION"], "behind the constraints"))
 
     def _parse_workflow(self, statement: ConstraintStatement) -> None:
         self._expect("FROM", "WORKFLOW", context="after the stream of constraints")

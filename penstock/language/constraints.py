@@ -53,7 +53,7 @@ def declare_constraints(
     else:
         rules = _spelled(statement, rules, list(names))
     policy = POLICIES[statement.policy.text] if statement.policy else ViolationPolicy.RECORD
-    return DeclaredConstraints(statement.name.text, stream.name if stream else "", rules, policy)
+    return DeclaredConstraints(statement.name.text, stream.name if stream else "", rules, policy, statement.reuse_keys)
 
 
 def applied(

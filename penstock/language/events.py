@@ -30,7 +30,6 @@ from penstock.language.windows import length
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.metadata.constraints.queries import registered, watched_types
-from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.metadata.constraints.theory import Theory
 from penstock.model.event_patterns import (
     Absent,
@@ -233,12 +232,20 @@ class _Builder:
             raise error if is_located else error.at(place) from None
 
     def _ends(self, within: int | None) -> tuple[str, ...]:
-        """Types that end a trace: those named, or those constraints name where nothing else bounds a trace."""
-        is_bounded = within is not None or self.terminal or "trace_ttl" in self.options
-        if is_bounded or self.rules is None or self.rules.on_violation is ViolationPolicy.SHADOW:
+        """Types that end a trace, so that the key names another one: those named, and those of constraints with REUSE KEYS."""
+        if self.rules is None:
             return self.terminal
-        theory = Theory(self.rules.rules.extended(sorted(types_of(self.pattern))))
-        return tuple(theory.members(theory.terminals))
+        theory = Theory(self.rules.rules.extended(sorted({*types_of(self.pattern), *self.terminal})))
+        ends = theory.members(theory.terminals)
+        if self.rules.reuse_keys:
+            return tuple(dict.fromkeys((*self.terminal, *ends)))
+        if ends and within is None and not self.terminal and "trace_ttl" not in self.options:
+            raise InvalidEventPattern(
+                f"state is unbounded: that nothing comes after {' or '.join(ends)} can be told only while the key is remembered; "
+                f"give WITHIN or OPTIONS (trace_ttl '1 day'), or write REUSE KEYS behind constraint '{self.rules.name}': what "
+                "comes after the end of a trace then begins a new one"
+            )
+        return self.terminal
 
     def _length(self, amount: Amount) -> int:
         return length(amount, self.context.clock)

@@ -8,6 +8,8 @@ from functools import partial
 from penstock.expressions.event_queries import EventQuery
 from penstock.kernel.contracts import Operator
 from penstock.metadata.constraints.describe import describe
+from penstock.metadata.constraints.queries import is_forgetful
+from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.event_patterns import Absent, Atom, Lists, Strategy
 from penstock.model.pattern_terms import Term
@@ -47,7 +49,23 @@ def _concluded(node: nodes.PatternMatch) -> list[str]:
     if made.registration is None:
         return []
     exact = ["the rest of the query is refuted anew after every event"] if node.is_exact else []
-    return [f"constraints; {_ON_VIOLATION[node.on_violation]}", *describe(made.registration), *exact]
+    policy = f"constraints; {_ON_VIOLATION[node.on_violation]}"
+    return [policy, *describe(made.registration), *exact, *_unchecked(node, made.registration)]
+
+
+def _unchecked(node: nodes.PatternMatch, registration: Registration) -> list[str]:
+    """Which constraints can be broken without anybody noticing, although no answer depends on them."""
+    theory, seen = registration.theory, node.relevant_types
+    hidden = [] if seen is None else [name for name in theory.members(theory.constrained) if name not in seen]
+    found = []
+    if hidden:
+        found.append(
+            f"not checked: constraints on {', '.join(hidden)}, which the search does not look at; OPTIONS (reasoning 'exact') does"
+        )
+    if is_forgetful(node.query):
+        needs = "what REQUIRE and HORN need, and " if any(clause.head != theory.falsity for clause in theory.clauses) else ""
+        found.append(f"not checked: {needs}what comes after a silence longer than the window, because a trace is forgotten then")
+    return found
 
 
 # -- automaton --------------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_constraints_for_another_key_are_not_used_and_the_author_is_told() -> No
 
 
 def test_the_shipped_workflow_gives_constraints_and_ends_of_traces() -> None:
-    text = """CREATE CONSTRAINTS process ON event FROM WORKFLOW 'order_fulfilment';
+    text = """CREATE CONSTRAINTS process ON event FROM WORKFLOW 'order_fulfilment' REUSE KEYS;
               CREATE CQ late AS EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) FROM event TYPE kind
               WHERE [order_id] AND g.price > 200"""
     node = planned(STREAM + text)
@@ -190,3 +190,43 @@ def test_the_shadow_keeps_the_match_and_reports_the_event() -> None:
 def test_the_strict_policy_stops_the_query() -> None:
     with pytest.raises(ConstraintViolated, match="never occur together"):
         undisturbed(STREAM + RULES.format("ERROR") + QUERY, {"event": events_of("c1 l2 p3")})
+
+
+# -- ends of traces -------------------------------------------------------------------------------------------------------
+
+ENDS = "CREATE CONSTRAINT ends ON event (order_id) AS TERMINAL(Lose) {};"
+
+
+def test_an_event_after_the_end_of_its_trace_breaks_the_constraint() -> None:
+    ran = undisturbed(STREAM + ENDS.format("") + QUERY, {"event": events_of("c1 l2 p3")})
+    assert ran.collected.rows("late") == []
+    (refused,) = ran.collected.refused
+    assert "no Pack comes after a Lose by terminal(Lose)" in refused.text
+    assert "matches of it may be missing" in refused.text
+    with pytest.raises(ConstraintViolated, match="no Pack comes after a Lose"):
+        undisturbed(STREAM + ENDS.format("ON VIOLATION ERROR") + QUERY, {"event": events_of("c1 l2 p3")})
+
+
+@pytest.mark.parametrize("policy", ["", "ON VIOLATION SHADOW", "ON VIOLATION ERROR"])
+def test_where_keys_are_used_again_an_event_after_the_end_begins_a_new_trace(policy: str) -> None:
+    ran = undisturbed(STREAM + ENDS.format(f"REUSE KEYS {policy}") + QUERY, {"event": events_of("c1 l2 p3 c4 p5")})
+    assert len(ran.collected.rows("late")) == 1
+    assert ran.collected.refused == []
+
+
+def test_a_query_without_window_must_know_whether_keys_are_used_again() -> None:
+    query = QUERY.replace(" WITHIN 100", "")
+    with pytest.raises(UserError, match=r"nothing comes after Lose.*REUSE KEYS behind constraint 'ends'"):
+        parse_application(STREAM + ENDS.format("") + query)
+    node = planned(STREAM + ENDS.format("REUSE KEYS") + query)
+    assert node.query.terminal == ("Lose",)
+    assert planned(STREAM + ENDS.format("") + query + " OPTIONS (trace_ttl 100)").query.terminal == ()
+
+
+def test_explain_says_which_constraints_nobody_checks() -> None:
+    rules = "CREATE CONSTRAINT one ON event (order_id) AS EXCLUSIVE(Lose, Pack), PRIOR(Ask, Answer), REQUIRE(Ask, Answer);"
+    shown = str(explain(parse_application(STREAM + rules + QUERY)))
+    assert "not checked: constraints on Ask, Answer, which the search does not look at" in shown
+    assert "not checked: what REQUIRE and HORN need, and what comes after a silence longer than the window" in shown
+    exact = str(explain(parse_application(STREAM + rules + QUERY + " OPTIONS (reasoning 'exact')")))
+    assert "constraints on Ask, Answer" not in exact

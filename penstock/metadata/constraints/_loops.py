@@ -209,6 +209,8 @@ def follow_group(  # pragma: no cover - compiled
     `is_refuted`: somebody has proved that no match comes of the trace, unless it has matched.
     """
     ends = False
+    if status == ENDED:
+        return status, had_match  # what comes now is no part of the trace
     for event in range(len(kinds)):
         put(seen, kinds[event])
         ends |= has(tables.terminal, kinds[event])

@@ -303,6 +303,11 @@ def _follow(  # pragma: no cover - compiled
             broken[event] = narrow_broken(tables.exclusive, tables.order, kinds[event], earlier, types)
             before[event] = bank.status[slot]
             known[event, 0], failing[event, 0], held[event, 0] = earlier, bank.failed[slot, 0], bank.matched[slot, 0]
+        if bank.status[slot] == ENDED:
+            # What comes now is no part of the trace.
+            after[start:stop] = ENDED
+            start = stop
+            continue
         seen = earlier | types
         moved = dead != bank.dead[slot, 0]
         bank.seen[slot, 0], bank.dead[slot, 0] = seen, dead

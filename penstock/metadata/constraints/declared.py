@@ -20,12 +20,15 @@ class DeclaredConstraints:
         The stream with a column of types; "" where every type is a stream of its own.
     on_violation
         What happens to events that break them.
+    reuse_keys
+        Whether a key names a new trace after a type that ends one. Otherwise what comes then breaks the constraint.
     """
 
     name: str
     stream: str
     rules: ConstraintSet
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
+    reuse_keys: bool = False
 
     def is_about(self, stream: str) -> bool:
         return self.stream.lower() == stream.lower()
@@ -63,4 +66,5 @@ def united(declared: Iterable[DeclaredConstraints], key: tuple[str, ...]) -> Dec
     types = tuple(dict.fromkeys(name for each in found for name in each.rules.event_types))
     constraints = tuple(dict.fromkeys(one for each in found for one in each.rules.constraints))
     rules = ConstraintSet(key, types, constraints, all(each.rules.is_trusted for each in found))
-    return DeclaredConstraints(", ".join(each.name for each in found), first.stream, rules, first.on_violation)
+    reuse_keys = any(each.reuse_keys for each in found)
+    return DeclaredConstraints(", ".join(each.name for each in found), first.stream, rules, first.on_violation, reuse_keys)

@@ -18,8 +18,10 @@ from penstock.metadata.constraints.exact import TraceEvent
 from penstock.metadata.constraints.tracking import TraceState, TraceStatus, Tracker
 from penstock.metadata.constraints.violations import Violation, ViolationDetector
 
-#: Statuses in which a trace's events need not be looked at any more.
+#: Statuses in which a trace has been given up.
 PRUNED = frozenset((TraceStatus.FAILED, TraceStatus.EXHAUSTED))
+#: Statuses in which a trace's events need not be looked at any more: what comes now breaks a constraint, or matches nothing.
+CLOSED = PRUNED | {TraceStatus.ENDED}
 
 
 class ViolationPolicy(StrEnum):
@@ -113,7 +115,7 @@ class Supervisor:
         events = tuple(group)
         if state.status is TraceStatus.ENDED and self.reuse_keys:
             state = self.tracker.start()
-        was_pruned = state.status in PRUNED
+        was_pruned = state.status in CLOSED
         types = 0
         for event in events:
             types |= 1 << event.event_type
@@ -121,7 +123,7 @@ class Supervisor:
         after = self.tracker.advance(state, events)
         self._count(state, after, len(events), matches)
         self._settle(found)
-        return Step(after, self.policy is not ViolationPolicy.SHADOW and after.status in PRUNED, tuple(found))
+        return Step(after, self.policy is not ViolationPolicy.SHADOW and after.status in CLOSED, tuple(found))
 
     def on_end(self, state: TraceState) -> Step:
         """The trace is over: its last event came, or nothing came for as long as a trace lives."""
@@ -135,7 +137,7 @@ class Supervisor:
         return "late_after_prune" if state.status in PRUNED else "late"
 
     def _count(self, before: TraceState, after: TraceState, events: int, matches: int) -> None:
-        was_pruned, tally = before.status in PRUNED, self.tally
+        was_pruned, tally = before.status in CLOSED, self.tally
         is_new = not was_pruned
         self.tally = replace(
             tally,

@@ -90,6 +90,8 @@ class Tracker:
     def advance(self, state: TraceState, group: Iterable[TraceEvent]) -> TraceState:
         """The state after a group of simultaneous events; under total order a group is one event."""
         events = tuple(group)
+        if state.status is TraceStatus.ENDED:
+            return state  # what comes now is no part of the trace
         types = 0
         for event in events:
             types |= 1 << event.event_type

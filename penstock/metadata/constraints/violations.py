@@ -28,7 +28,9 @@ class Violation:
     other
         The earlier type it contradicts, or "" where several do.
     was_pruned
-        The trace had been given up before, so matches of it may be missing from the answer.
+        The trace was given up before or with it, so matches of it may be missing from the answer.
+    was_released
+        A match that waited for this event not to come had been reported before, so it may be false.
     """
 
     kind: Literal["occurrence", "order", "missing"]
@@ -36,10 +38,12 @@ class Violation:
     other: str
     proof: Proof
     was_pruned: bool
+    was_released: bool = False
 
     def __str__(self) -> str:
-        lost = "; the trace had been given up, matches of it may be missing" if self.was_pruned else ""
-        return f"{self.kind}: {self.event_type}{' with ' + self.other if self.other else ''}: {self.proof}{lost}"
+        lost = "; the trace has been given up, matches of it may be missing" if self.was_pruned else ""
+        false = "; its matches no longer waited for such an event, so that one of them may be false" if self.was_released else ""
+        return f"{self.kind}: {self.event_type}{' with ' + self.other if self.other else ''}: {self.proof}{lost}{false}"
 
 
 class ViolationDetector:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.columnar.compiling import compiled, entrance, inlined
-from penstock.metadata.constraints._loops import EXHAUSTED, FAILED, LIVE, TOO_LATE
+from penstock.metadata.constraints._loops import ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
 from penstock.operators.patterns.tables import NAMED, TERMINAL
 
 #: What is told of a trace: no match can come of it, none has come of it, its kept events are to be looked at again.
@@ -207,7 +207,7 @@ def _read(  # pragma: no cover - compiled
     for i in range(len(order)):
         row = order[i]
         bits = classes[row] & every
-        if before[i] == FAILED or before[i] == EXHAUSTED:
+        if before[i] != LIVE:
             skipped += 1
             masked[row] = bits
         elif before[i] == LIVE and after[i] != LIVE and slots[i] != counted:
@@ -240,13 +240,13 @@ def judge(cut: Cut, bank: Any, outcome: Any) -> Any:  # pragma: no cover - compi
 def _judge(cut: Cut, bank: Any, outcome: Any, told: Any) -> None:  # pragma: no cover - compiled
     for part in range(len(cut.part_slots)):
         slot, first = cut.part_slots[part], cut.first[part]
-        is_moved = outcome.before[first] == LIVE and bank.status[slot] == EXHAUSTED
+        is_moved = outcome.before[first] == LIVE and (bank.status[slot] == EXHAUSTED or bank.status[slot] == ENDED)
         for word in range(bank.failed.shape[1]):
             is_moved = is_moved or outcome.failing[first, word] != bank.failed[slot, word]
         if is_moved:
             told[slot] |= MOVED
         if not bank.had_match[slot]:
-            is_hopeless = cut.ended[part] or bank.failed[slot, 0] & _ONE != np.uint64(0)
+            is_hopeless = cut.ended[part] or bank.status[slot] == ENDED or bank.failed[slot, 0] & _ONE != np.uint64(0)
             told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
 
 

@@ -59,16 +59,17 @@ class Rules(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a pass writes down, for each row: slot, bits lost and early, status and types before it, what it breaks.
+    """What a pass writes down, for each row: slot, bits lost and early, status before and after, types before, what it breaks.
 
-    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended, with the status before, `failing`
-    rows that fail a trace, with branches failed and terms alive before it, and types gone `then`.
+    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended or are over, with the status
+    before, `failing` rows that fail a trace, with branches failed and terms alive before it, and types gone `then`.
     """
 
     slots: Any
     masked: Any
     early: Any
     before: Any
+    after: Any
     earlier: Any
     broken: Any
     told: Any
@@ -83,9 +84,9 @@ def new_findings(rows: int, size: int) -> Findings:
     """Room for what is found about so many rows and traces."""
     slots, first, ended, failing = (np.empty(rows, np.int64) for _ in range(4))
     masked, early = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    before, broken, ended_before = (np.empty(rows, np.uint8) for _ in range(3))
+    before, after, broken, ended_before = (np.empty(rows, np.uint8) for _ in range(4))
     earlier, then, told = np.empty((rows, 1), np.uint64), np.empty((rows, 3), np.uint64), np.zeros(size + rows + 1, np.uint8)
-    return Findings(slots, masked, early, before, earlier, broken, told, first, ended, ended_before, failing, then)
+    return Findings(slots, masked, early, before, after, earlier, broken, told, first, ended, ended_before, failing, then)
 
 
 @entrance
@@ -119,25 +120,27 @@ def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findin
         found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
         found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
         _limit(rows, rules, bank, slot, row, found)
-        skipped += int(before == FAILED) + int(before == EXHAUSTED)
+        skipped += int(before != LIVE)
         if _advance(rules.tables, rules.exhaustion, bank, slot, rows.kinds[row], rows.passed[row]):
             found.told[slot] |= MOVED
         after = bank.status[slot]
+        found.after[row] = after
         if before == LIVE and after == FAILED:
             # What failed it is looked up behind the loop, which the many arrays of that would slow down.
             found.failing[failed], found.then[failed, 0] = row, lost
             found.then[failed, 1], found.then[failed, 2] = hoped, bank.dead[slot, 0]
             failed += 1
         exhausted += int(before == LIVE and after == EXHAUSTED)
-        if rows.classes[row] & TERMINAL:
+        is_over[slot] = rows.classes[row] & TERMINAL != 0
+        if is_over[slot] or (after == ENDED and before != ENDED):
             # Of a trace that no silence ends nobody asks for its last event before that.
-            is_over[slot], traces.last[slot] = True, rows.ts[row]
+            traces.last[slot] = rows.ts[row]
             found.ended[ended], found.ended_before[ended] = slot, before
             ended += 1
     for row in range(len(rows.keys)):
         slot = found.slots[row]
         if not bank.had_match[slot]:
-            is_hopeless = is_over[slot] or bank.failed[slot, 0] & _ONE != _NONE
+            is_hopeless = is_over[slot] or bank.status[slot] == ENDED or bank.failed[slot, 0] & _ONE != _NONE
             found.told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
     for one in range(failed):
         row = found.failing[one]
@@ -165,7 +168,7 @@ def _start(bank: Any, start: Any, slot: int) -> None:  # pragma: no cover - comp
 def _limit(rows: NewRows, rules: Rules, bank: Any, slot: int, row: int, found: Findings) -> None:  # pragma: no cover - compiled
     """Bits of a row's class that are of no use any more, or of none yet."""
     bits = rows.classes[row] & rules.every
-    if bits and (bank.status[slot] == FAILED or bank.status[slot] == EXHAUSTED):
+    if bits and bank.status[slot] != LIVE:
         found.masked[row] = bits
     if found.broken[row] & TOO_LATE:
         found.masked[row] |= bits & rules.guarded
@@ -181,6 +184,8 @@ def _limit(rows: NewRows, rules: Rules, bank: Any, slot: int, row: int, found: F
 @inlined
 def _advance(tables: Any, exhaustion: bool, bank: Any, slot: int, kind: int, passed: Any) -> bool:  # pragma: no cover - compiled
     """Apply one event to a trace; whether something failed by it, or the trace is exhausted. See `follow_all_narrow`."""
+    if bank.status[slot] == ENDED:
+        return False  # what comes now is no part of the trace
     own = _ONE << np.uint64(kind)
     seen, dead = bank.seen[slot, 0] | own, bank.dead[slot, 0] | tables.kill[kind]
     moved, is_moved = dead != bank.dead[slot, 0], False

@@ -12,7 +12,7 @@ from penstock.columnar.codes import Bools, group_codes
 from penstock.errors import ConstraintViolated
 from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.supervision import PRUNED, ViolationPolicy
+from penstock.metadata.constraints.supervision import CLOSED, ViolationPolicy
 from penstock.metadata.constraints.tables import Words, from_words
 from penstock.metadata.constraints.violations import Violation, ViolationDetector
 from penstock.model.batch import Batch, Int64s
@@ -20,7 +20,9 @@ from penstock.model.elements import Quarantined
 
 #: Reason code of everything that breaks a constraint.
 REASON = "constraint_violated"
-_PRUNED = np.array([status in PRUNED for status in STATUSES])
+#: What may have happened before an event that breaks a constraint: matches were given up, or reported too early.
+_LOST, _FALSE = 1, 2
+_CLOSED = np.array([status in CLOSED for status in STATUSES])
 
 
 class Complaints:
@@ -45,27 +47,41 @@ class Complaints:
         self._at_end: dict[int, list[Violation]] = {}
 
     def of_events(
-        self, rows: Batch, order: Int64s, slots: Int64s, rank: Int64s, kinds: Int64s, outcome: Outcome, masked: Int64s
+        self,
+        rows: Batch,
+        order: Int64s,
+        slots: Int64s,
+        rank: Int64s,
+        kinds: Int64s,
+        outcome: Outcome,
+        masked: Int64s,
+        released: Bools,
     ) -> list[Quarantined]:
-        """Rows that break a constraint; `order` are the rows behind the other arrays, but for `masked`: what rows have lost."""
+        """Rows that break a constraint.
+
+        `order` are the rows behind the other arrays, but for `masked`, what rows have lost, and `released`, whether matches
+        were reported because a row like this would not come.
+        """
         broken = np.flatnonzero(outcome.broken)
         if not len(broken):
             return []
         together = _lower_in_group(slots, rank, kinds, outcome.earlier.shape[1])
-        pruned = _PRUNED[outcome.before[broken]] | (masked[order[broken]] != 0)
-        pruned &= self.policy is not ViolationPolicy.SHADOW
+        pruned = _CLOSED[outcome.before[broken]] | _CLOSED[outcome.after[broken]] | (masked[order[broken]] != 0)
+        flags = np.where(pruned, _LOST, 0) | np.where(released[order[broken]], _FALSE, 0)
+        flags *= self.policy is not ViolationPolicy.SHADOW
         parts = (
             outcome.earlier[broken],
             together[broken],
             kinds[broken, None].astype(np.uint64),
-            pruned[:, None].astype(np.uint64),
+            flags[:, None].astype(np.uint64),
         )
         kinds_of_breach, which = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)
         width = outcome.earlier.shape[1]
         refused = []
         for number, breach in enumerate(kinds_of_breach):
             seen, lower = from_words(breach[:width]), from_words(breach[width : 2 * width])
-            found = self._detector.on_event(int(breach[-2]), seen, lower, bool(breach[-1]))
+            found = self._detector.on_event(int(breach[-2]), seen, lower, bool(int(breach[-1]) & _LOST))
+            found = [replace(each, was_released=bool(int(breach[-1]) & _FALSE)) for each in found]
             chosen = np.sort(order[broken[which.reshape(-1) == number]])
             refused += self._noted(found, rows.take(chosen))
         return refused

@@ -93,11 +93,11 @@ class PatternEngine:
     """
 
     def __init__(self, query: EventQuery, schema: pa.Schema, watched: Watched | None = None) -> None:
-        self._watched = watched or Watched((), frozenset(), ())
+        self._watched = watched or Watched((), frozenset())
         self._classes: dict[str, int] = {}
         self._kinds = {name: number for number, name in enumerate(self._watched.types)}
         self.query, self.schema = query, Schema.from_arrow(schema, "the event stream")
-        names = sorted({*query.types, *query.terminal, *self._watched.types, *self._watched.relevant, *self._watched.terminal})
+        names = sorted({*query.types, *query.terminal, *self._watched.types, *self._watched.relevant})
         self._known = frozenset(names)
         self._texts = KnownTexts(names)
         # What is not among them takes the last entry: nothing.
@@ -207,7 +207,7 @@ class PatternEngine:
         bits = sum(1 << bit for bit, leaf in enumerate(leaves) if name in leaf.types)
         bits |= NAMED if name in self.query.types else 0
         bits |= WATCHED if name in self._watched.relevant else 0
-        return bits | (TERMINAL if name in self.query.terminal or name in self._watched.terminal else 0)
+        return bits | (TERMINAL if name in self.query.terminal else 0)
 
     def is_relevant(self, classes: Int64s) -> Bools:
         """Rows the search must see. A row of another type breaks contiguity in its partition, so none is left out then."""

@@ -11,14 +11,15 @@ from penstock.metadata.constraints._loops import TOO_LATE
 from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.queries import settling_types
-from penstock.metadata.constraints.supervision import PRUNED
+from penstock.metadata.constraints.supervision import CLOSED
 from penstock.metadata.constraints.tables import Words, to_words
 from penstock.metadata.constraints.tracking import TraceStatus
 from penstock.model.batch import Int64s
 from penstock.model.elements import FOREVER, NEVER
+from penstock.model.event_patterns import LastRun
 from penstock.operators.patterns._traces import LeafTables, read_verdict
 
-_PRUNED = np.array([status in PRUNED for status in STATUSES])
+_CLOSED = np.array([status in CLOSED for status in STATUSES])
 _LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
 #: Members a set of one word can have.
 _WORD = 64
@@ -52,6 +53,10 @@ class LeafMasks:
         sets = settling_types(query, conditions)
         self._settling = [np.array([bool(found >> x & 1) for x in range(len(theory.names))]) for found in sets]
         self._settling_sets = to_words(sets, len(theory.names))
+        trailing = {absence.number for term in query.terms for absence in term.absences if not absence.before}
+        #: Bits of classes whose events must not come at the end of a match; of any event, where a longer list may.
+        self._awaited = sum(1 << self._atoms + number for number in trailing)
+        self._grows = query.last_run is LastRun.MAXIMAL
 
     def passed(self, classes: Int64s) -> Words:
         """Leaves whose own conditions each event meets; those of other types are none of its business."""
@@ -97,7 +102,7 @@ class LeafMasks:
             return masked, early, counts
         mine, types = classes[order], kinds[order]
         masked[order], early[order] = self.lost(mine, types, outcome), self.idle(mine, types, outcome)
-        skipped = int(np.count_nonzero(_PRUNED[outcome.before]))
+        skipped = int(np.count_nonzero(_CLOSED[outcome.before]))
         went = [slots[(outcome.before == _LIVE) & (outcome.after == status)] for status in (_FAILED, _EXHAUSTED)]
         failed, exhausted = (int(np.count_nonzero(np.diff(each))) + bool(len(each)) for each in went)
         return masked, early, (skipped, failed, exhausted, self._probes(outcome))
@@ -112,7 +117,7 @@ class LeafMasks:
 
     def lost(self, classes: Int64s, kinds: Int64s, outcome: Outcome) -> Int64s:
         """Bits of each event's class that a given-up trace, or a given-up branch, has no use for."""
-        found = np.where(_PRUNED[outcome.before], classes & self._every, 0)
+        found = np.where(_CLOSED[outcome.before], classes & self._every, 0)
         found |= np.where(outcome.broken & TOO_LATE != 0, classes & self.guarded, 0)
         if self._branches and outcome.failing.any():
             for atom, kind, partition in zip(self._leaf_atoms, self._leaf_kinds, self._leaf_parts, strict=True):
@@ -158,6 +163,16 @@ class LeafMasks:
     def settled_before(self, seen: Words) -> list[Bools]:
         """Whether each trace has seen what settles each absence."""
         return [((seen & one[None, :]) != 0).any(axis=1) for one in self._settling_sets]
+
+    def released(self, classes: Int64s, order: Int64s, outcome: Outcome) -> Bools:
+        """Rows that came although matches were reported, or cut short, because none like them would come; see `read`."""
+        found = np.zeros(len(classes), np.bool_)
+        if self._settling:
+            is_settled = np.logical_and.reduce(self.settled_before(outcome.earlier))
+            found[order] = is_settled & (classes[order] & self._awaited != 0)
+        if self._grows:
+            found[order] |= _CLOSED[outcome.before] & (classes[order] & self._every != 0)
+        return found
 
     def settled(self, before: list[Bools], slots: Int64s, ts: Int64s, kinds: Int64s, number: int) -> Int64s:
         """Since when the final absences of each trace are settled; `FOREVER`: they are not."""

@@ -34,11 +34,10 @@ _STRATEGIES = {Strategy.ANY: ANY, Strategy.NEXT: NEXT, Strategy.PARTITION: PARTI
 
 
 class Watched(NamedTuple):
-    """What constraints need to see: names of types by number, those that matter, and those that end a trace."""
+    """What constraints need to see: names of types by number, and those that matter."""
 
     types: tuple[str, ...]
     relevant: frozenset[str]
-    terminal: tuple[str, ...]
 
 
 class Rules(NamedTuple):

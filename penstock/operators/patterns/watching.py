@@ -16,9 +16,7 @@ from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, reasoner_for, registered, watched_types
-from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
-from penstock.metadata.constraints.tracking import TraceStatus
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.event_patterns import EventOrder
@@ -33,7 +31,7 @@ from penstock.operators.patterns.suffixes import SuffixCut
 from penstock.operators.patterns.tables import NAMED, Watched
 from penstock.operators.patterns.trace_table import TraceTable
 
-_LIVE, _FAILED, _EXHAUSTED = (STATUSES.index(one) for one in (TraceStatus.LIVE, TraceStatus.FAILED, TraceStatus.EXHAUSTED))
+_LIVE, _FAILED, _EXHAUSTED, _ENDED = range(len(STATUSES))
 _ONE = np.uint64(1)
 #: Reason code of late events of a trace that was given up: what was concluded without them may be wrong.
 LATE_AFTER_PRUNE = "late_after_prune"
@@ -154,8 +152,7 @@ class TraceWatch:
     @property
     def watched(self) -> Watched:
         """What the engine is to know of it."""
-        relevant = watched_types(self.query, self.registration)
-        return Watched(self.types, relevant, () if self.is_shadow else tuple(terminal_types(self.registration)))
+        return Watched(self.types, watched_types(self.query, self.registration))
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -203,7 +200,10 @@ class TraceWatch:
         refused = []
         if events.outcome.broken.any():
             shown, cut = rows.with_rows(rows.rows.select(self.shown)), events.cut
-            refused = self._complaints.of_events(shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome, masked)
+            released = self._masks.released(classes, events.rows, events.outcome)
+            refused = self._complaints.of_events(
+                shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome, masked, released
+            )
         slots = np.full(len(classes), -1, np.int64)
         slots[events.rows] = events.cut.slots
         told, settled = self._judged(rows.ts, events, settled_before)
@@ -221,9 +221,12 @@ class TraceWatch:
         refused = []
         if found.broken.any():
             shown, every = rows.with_rows(rows.rows.select(self.shown)), np.arange(rows.num_rows)
-            outcome = Outcome(found.before, found.before, found.broken, found.earlier, found.earlier, found.earlier)
-            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome, found.masked)
-        refused += self._forget(found.ended[:ended], found.ended_before[:ended])
+            outcome = Outcome(found.before, found.after, found.broken, found.earlier, found.earlier, found.earlier)
+            released = self._masks.released(classes, every, outcome)
+            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome, found.masked, released)
+        slots, is_first = found.ended[:ended], found.ended_before[:ended] != _ENDED
+        refused += self._ended(slots[is_first], found.ended_before[:ended][is_first])
+        self.table.end(np.unique(slots[self.table.is_over[slots]]))
         return Sight(found.masked, found.early, found.slots, found.told[: self.table.size + 1], None, refused)
 
     def _count(self, counts: Sequence[int]) -> None:
@@ -270,7 +273,7 @@ class TraceWatch:
         if not self.is_shadow and self.table.size:
             columns, is_traced = self._bank.columns, slots >= 0
             failed = columns.failed[slots]
-            is_spent = is_traced & ((failed[:, 0] & _ONE != 0) | (columns.status[slots] == _EXHAUSTED))
+            is_spent = is_traced & ((failed[:, 0] & _ONE != 0) | (columns.status[slots] >= _EXHAUSTED))
             if self._masks.spares_branches:
                 usable = np.where(is_traced, self._masks.usable(failed), -1)
         return Outlook(is_spent, settled, usable)
@@ -299,25 +302,34 @@ class TraceWatch:
         return [replace(part, batch=refused.batch.filter(rows)) for rows, part in parts if rows.any()]
 
     def _finish(self, events: _Events, frontier: int) -> list[Quarantined]:
-        """Complain of what is missing in traces that are over, and forget them."""
+        """Complain of what is missing in traces that have ended, and forget those of which nothing more can come.
+
+        A trace that a constraint ended stays, because what comes then breaks that constraint.
+        """
         cut, columns = events.cut, self._bank.columns
         gone = cut.part_slots[cut.ended]
         if self._silence is not None:
             gone = np.union1d(gone, np.flatnonzero(self.table.last < frontier - self._silence))
         # What the last event itself has shown came too late to lose a match.
+        before, after = events.outcome.before, events.outcome.after
+        ending = np.flatnonzero((after == _ENDED) & (before != _ENDED))
+        ended, first = np.unique(cut.slots[ending], return_index=True)
         status = columns.status.copy()
-        status[cut.part_slots] = events.outcome.before[cut.last]
-        return self._forget(gone, status[gone])
-
-    def _forget(self, gone: Int64s, status: npt.NDArray[np.uint8]) -> list[Quarantined]:
-        if not len(gone):
-            return []
-        is_pruned = (status == _FAILED) | (status == _EXHAUSTED)
-        seen = self._bank.columns.seen[gone]
-        refused = self._complaints.of_ends(seen, is_pruned, lambda chosen: self._named(gone[chosen]))
+        status[cut.part_slots] = before[cut.last]
+        others = gone[columns.status[gone] != _ENDED]
+        refused = self._ended(np.concatenate([ended, others]), np.concatenate([before[ending[first]], status[others]]))
         self.table.end(gone)
-        self.counts["ended_traces"] += len(gone)
         return refused
+
+    def _ended(self, slots: Int64s, status: npt.NDArray[np.uint8]) -> list[Quarantined]:
+        """What the ends of traces tell, given the status of each before its last event."""
+        if not len(slots):
+            return []
+        columns = self._bank.columns
+        has_lost_branches = (columns.failed[slots] != self._bank.start.failed).any(axis=1) & self._masks.spares_branches
+        is_pruned = (status == _FAILED) | (status == _EXHAUSTED) | has_lost_branches
+        self.counts["ended_traces"] += len(slots)
+        return self._complaints.of_ends(columns.seen[slots], is_pruned, lambda chosen: self._named(slots[chosen]))
 
     def _named(self, slots: Int64s) -> Batch:
         """Rows that stand for traces: their keys, with the time of the last event."""

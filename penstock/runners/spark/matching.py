@@ -34,6 +34,7 @@ def match(
     quarantine: str | Path = "",
     constraints: str | Workflow = "",
     on_violation: str = "quarantine",
+    reuse_keys: bool = False,
     **options: str | int | bool,
 ) -> DataFrame:
     """Matches of an event pattern.
@@ -64,6 +65,8 @@ def match(
         which tells it. They hold for events that agree on `by`.
     on_violation
         What happens to events that break them: "quarantine" (needs the directory), "error", or "shadow": nothing is given up.
+    reuse_keys
+        Whether events behind one that ends a trace begin a new trace, as with `REUSE KEYS`. Otherwise they break the constraint.
     options
         `order="total"`, `reuse=False`, `kleene_last="maximal"`, `trace_ttl="1 hour"`, `terminal="Done"`,
         `max_runs_per_key=1000`, `position="offset"`, `kleene="collapse"`, `dedup=True` with `event_id="offset"`,
@@ -95,7 +98,7 @@ def match(
         f"RETURN {_measures(returns)}" if returns else "",
         f"OPTIONS ({', '.join(f'{name} {_option(value)}' for name, value in options.items())})" if options else "",
     ]
-    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by)) if constraints else None
+    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by), reuse_keys) if constraints else None
     return run_query(" ".join(filter(None, clauses)), inputs, str(quarantine), rules.declare if rules else None)
 
 
@@ -113,6 +116,7 @@ class Rules:
     on_violation: str
     stream: str
     key: tuple[str, ...]
+    reuse_keys: bool = False
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -128,7 +132,8 @@ class Rules:
         """The declaration, where the constraints are written down."""
         about = f"{quoted(self.stream)} " if self.stream else ""
         key = ", ".join(map(quoted, self.key))
-        return f"CREATE CONSTRAINT constraints ON {about}({key}) AS {self.given} ON VIOLATION {self.on_violation.upper()}"
+        reuse = " REUSE KEYS" if self.reuse_keys else ""
+        return f"CREATE CONSTRAINT constraints ON {about}({key}) AS {self.given}{reuse} ON VIOLATION {self.on_violation.upper()}"
 
     def declare(self, catalog: Catalog) -> None:
         if isinstance(self.given, str):
@@ -136,7 +141,8 @@ class Rules:
             return
         rules = self.given.constraints()
         known = ConstraintSet(self.key, rules.event_types, rules.constraints, rules.is_trusted)
-        catalog.add_constraints(DeclaredConstraints("constraints", self.stream, known, POLICIES[self.on_violation.upper()]))
+        policy = POLICIES[self.on_violation.upper()]
+        catalog.add_constraints(DeclaredConstraints("constraints", self.stream, known, policy, self.reuse_keys))
 
 
 def pattern_text(pattern: EventPattern) -> str:

@@ -1,5 +1,5 @@
 CREATE STREAM step (kind STRING, order_id BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 2 SECONDS) USING feed;
-CREATE CONSTRAINTS process ON step FROM WORKFLOW 'order_fulfilment';
+CREATE CONSTRAINTS process ON step FROM WORKFLOW 'order_fulfilment' REUSE KEYS;
 
 -- of all that the workflow says, only what can still tell something is watched
 CREATE CQ dear AS EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) FROM step TYPE kind
@@ -36,6 +36,7 @@ query dear
   .   GenerateInvoice fails the query: UseRemoteStock is not matched yet and no UseRemoteStock comes after a GenerateInvoice by prior(UseRemoteStock, GenerateInvoice)
   .   GenerateInvoice fails the query: GenerateInvoice is not matched yet and no GenerateInvoice comes after a GenerateInvoice by at_most_once(GenerateInvoice)
   . events to look at: RejectOrder, CheckInventory, UseLocalStock, UseRemoteStock, GenerateInvoice, FinishOrder, CancelOrder
+  . not checked: constraints on ReceiveOrder, CheckCredit, OrderFromSupplier, GenerateQuote, SendQuote, SendInvoice, ConfirmOrder, ReceivePayment, AllocateCarrier, PackOrder, PrintLabel, NotifyCustomer, AuditOrder, ReviewOrder, which the search does not look at; OPTIONS (reasoning 'exact') does
   . skip-till-any-match
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds
   . events: RejectOrder or FinishOrder or CancelOrder ends its trace; events of open traces of order_id
@@ -44,7 +45,7 @@ query dear
       Scan step  Catalyst
 
 query quoted
-  PatternMatch SEQ(OR(SEQ(OrderFromSupplier, GenerateQuote q), SEQ(UseRemoteStock, GenerateInvoice)), FinishOrder) by order_id [within 1 day]  stage 1 by order_id
+  PatternMatch SEQ(OR(SEQ(OrderFromSupplier, GenerateQuote q), SEQ(UseRemoteStock, GenerateInvoice)), FinishOrder) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  stage 1 by order_id
   . automaton of alternative 0: 0 -OrderFromSupplier-> 1 -GenerateQuote q-> 2 -FinishOrder-> 3 match
   . automaton of alternative 1: 0 -UseRemoteStock-> 1 -GenerateInvoice-> 2 -FinishOrder-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id
@@ -71,6 +72,8 @@ query quoted
   .   GenerateInvoice fails the branch of UseRemoteStock, GenerateInvoice: UseRemoteStock is not matched yet and no UseRemoteStock comes after a GenerateInvoice by prior(UseRemoteStock, GenerateInvoice)
   .   GenerateInvoice fails the branch of UseRemoteStock, GenerateInvoice: GenerateInvoice is not matched yet and no GenerateInvoice comes after a GenerateInvoice by at_most_once(GenerateInvoice)
   . events to look at: RejectOrder, OrderFromSupplier, GenerateQuote, SendQuote, UseLocalStock, UseRemoteStock, GenerateInvoice, FinishOrder, CancelOrder
+  . not checked: constraints on ReceiveOrder, CheckCredit, CheckInventory, SendInvoice, ConfirmOrder, ReceivePayment, AllocateCarrier, PackOrder, PrintLabel, NotifyCustomer, AuditOrder, ReviewOrder, which the search does not look at; OPTIONS (reasoning 'exact') does
+  . not checked: what REQUIRE and HORN need, and what comes after a silence longer than the window, because a trace is forgotten then
   . skip-till-any-match
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds
   . events: a match lies within 1 day; ≤ rate × (1 day + 2 seconds)
@@ -78,7 +81,7 @@ query quoted
       Scan step  Catalyst
 
 query odd
-  PatternMatch OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, CancelOrder)) by order_id [within 1 day]  stage 1 by order_id
+  PatternMatch OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, CancelOrder)) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  stage 1 by order_id
   . automaton of alternative 0: 0 -UseLocalStock-> 1 -UseRemoteStock u-> 2 match
   . automaton of alternative 1: 0 -SendQuote-> 1 -CancelOrder-> 2 match
   . sequence scan and construction over stacks of events; a trace for each order_id
@@ -103,6 +106,8 @@ query odd
   .   CancelOrder fails the branch of SendQuote, CancelOrder: CancelOrder is not matched yet and no CancelOrder comes after a CancelOrder by terminal(CancelOrder)
   . events to look at: RejectOrder, SendQuote, UseLocalStock, UseRemoteStock, GenerateInvoice, FinishOrder, CancelOrder
   . note: some alternatives of OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, CancelOrder)) can never match: UseLocalStock and UseRemoteStock never occur together by exclusive(UseLocalStock, UseRemoteStock)
+  . not checked: constraints on ReceiveOrder, CheckCredit, OrderFromSupplier, GenerateQuote, CheckInventory, SendInvoice, ConfirmOrder, ReceivePayment, AllocateCarrier, PackOrder, PrintLabel, NotifyCustomer, AuditOrder, ReviewOrder, which the search does not look at; OPTIONS (reasoning 'exact') does
+  . not checked: what REQUIRE and HORN need, and what comes after a silence longer than the window, because a trace is forgotten then
   . skip-till-any-match
   . rows that wait for earlier ones: none is older than 2 seconds; rate × 2 seconds
   . events: a match lies within 1 day; ≤ rate × (1 day + 2 seconds)

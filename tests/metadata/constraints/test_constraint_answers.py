@@ -21,7 +21,7 @@ from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import ExactReasoner
 from penstock.metadata.constraints.pruning import KEEP_ALL, NO_EVENT, must_precede, useless_from
 from penstock.metadata.constraints.registration import register
-from penstock.metadata.constraints.supervision import PRUNED, Supervisor, ViolationPolicy
+from penstock.metadata.constraints.supervision import CLOSED, Supervisor, ViolationPolicy
 from penstock.metadata.constraints.tables import from_words, to_words
 from penstock.metadata.constraints.theory import Theory, bits
 from penstock.metadata.constraints.tracking import TraceStatus, Tracker
@@ -93,7 +93,7 @@ def test_a_match_lost_to_wrong_constraints_is_always_reported(case, mode):
         state, lost, found = follower.start(), 0, []
         ends = ends_of(pattern, in_order(events, order))
         for time, group in grouped(events, order).items():
-            lost += ends.count(time) if state.status in PRUNED else 0
+            lost += ends.count(time) if state.status in CLOSED else 0
             step = supervisor.on_group(state, [follower.event(name, passed) for name, passed in group])
             state, found = step.state, found + list(step.violations)
         found += supervisor.on_end(state).violations
@@ -112,7 +112,7 @@ def test_in_the_shadow_nothing_is_given_up_and_losses_are_counted(case):
     state, lost = follower.start(), 0
     ends = ends_of(pattern, events)
     for time, group in grouped(events, EventOrder.TIMESTAMP).items():
-        lost += ends.count(time) if state.status in PRUNED else 0
+        lost += ends.count(time) if state.status in CLOSED else 0
         step = supervisor.on_group(state, [follower.event(name, passed) for name, passed in group], ends.count(time))
         assert not step.may_skip
         state = step.state

@@ -16,7 +16,7 @@ from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.elements import FOREVER, NEVER, Heartbeat, Quarantined
-from penstock.model.event_patterns import absent, atom, both, either, seq
+from penstock.model.event_patterns import LastRun, Strategy, absent, atom, both, either, seq
 from penstock.operators.patterns import _scan
 from penstock.operators.patterns._events import Horizon, Search
 from penstock.operators.patterns.engine import PatternEngine
@@ -237,6 +237,48 @@ def test_a_terminal_event_ends_the_trace_and_a_key_may_come_again() -> None:
     assert played.refused == []
 
 
+def test_what_comes_after_the_end_of_a_trace_breaks_the_constraint_where_keys_are_not_used_again() -> None:
+    played = Played(query(seq("A", "B")), "a1 z2 b3 b4", terminal("Z"))
+    assert played.matches == []
+    assert (
+        played.refused
+        == ["order: B with Z: no B comes after a Z by terminal(Z); the trace has been given up, matches of it may be missing"] * 2
+    )
+    assert (played.kept[1], played.kept[2], played["ended_traces"]) == (1, 0, 1)
+
+
+def test_the_end_of_a_trace_is_forgotten_when_no_match_can_reach_over_it() -> None:
+    played = Played(query(seq("A", "B"), within=3), "a1 z2 a6 b7", terminal("Z"))
+    assert (played.matches, played.refused) == (["a6 b7"], [])
+
+
+def test_a_trace_that_a_constraint_ends_is_complained_of_once() -> None:
+    sought = query(seq("A", "B"), within=None, terminal=("Y",))
+    played = Played(sought, "a1 z2 z3 y4 a5 b6 z7 y8", require("A", "C"), terminal("Z"))
+    assert played.matches == ["a5 b6"]
+    assert [text.split(":")[0] for text in played.refused] == ["missing", "order", "order", "missing", "order"]
+
+
+def test_in_the_shadow_a_match_over_the_end_of_a_trace_is_found_and_counted() -> None:
+    played = Played(query(seq("A", "B")), "a1 z2 b3", terminal("Z"), on_violation=ViolationPolicy.SHADOW)
+    assert (played.matches, played["lost"], played["violations"]) == (["a1 b3"], 1, 1)
+
+
+def test_a_match_that_was_released_too_early_is_said_to_be_false_perhaps() -> None:
+    played = Played(query(seq("A", absent("N", "n")), within=10), "a1 x2 n3 z30", prior("N", "X"))
+    assert played.found[2] == ["a1"]
+    assert played.refused == [
+        "order: N with X: no N comes after a X by prior(N, X); its matches no longer waited for such an event, so that one of "
+        "them may be false"
+    ]
+
+
+def test_a_list_that_was_cut_short_is_said_to_be_false_perhaps() -> None:
+    longest = query(atom("A", "a", "+"), strategy=Strategy.NEXT, last_run=LastRun.MAXIMAL, within=10)
+    played = Played(longest, "a1 x2 a3 z30", prior("A", "X"))
+    assert [text for text in played.refused if "may be false" in text] == played.refused != []
+
+
 def test_what_is_missing_shows_at_the_end_of_a_trace() -> None:
     played = Played(query(seq("A", "B"), within=None, terminal=("Z",)), "a1 b2 z3", require("B", "C"), prior("C", "Z"))
     assert played.matches == ["a1 b2"]
@@ -248,14 +290,14 @@ def test_a_contradiction_of_three_types_shows_at_the_end_of_a_trace() -> None:
     played = Played(sought, "a1 x2 y3 b4 z5", horn("A", "X", "Y"), horn("X", "Y", "B"))
     assert len(played.refused) == 1
     assert played.refused[0].startswith("occurrence")
-    assert "the trace had been given up" in played.refused[0]
+    assert "the trace has been given up" in played.refused[0]
 
 
 def test_an_event_that_breaks_a_constraint_is_set_aside_and_still_searched_while_the_trace_lives() -> None:
     played = Played(query(seq("A", "B")), "b1 a2 b3", prior("A", "B"))
     assert played["violations"] == 1
     assert played.refused == [
-        "order: A with B: no A comes after a B by prior(A, B); the trace had been given up, matches of it may be missing"
+        "order: A with B: no A comes after a B by prior(A, B); the trace has been given up, matches of it may be missing"
     ]
 
 

@@ -193,8 +193,7 @@ def followed(search: PatternMatch, rows: Sequence[Row], exhaustion: bool) -> tup
     watch, sought = search._watch, search.query
     assert watch is not None
     tracker, graph = Tracker(watch.conditions, exhaustion), watch.conditions.graph
-    ends = {*sought.terminal, *watch.watched.terminal}
-    wanted = {*watch.watched.relevant, *graph.types, *ends}
+    wanted = {*watch.watched.relevant, *graph.types, *sought.terminal}
     counted, reasons, triggers = Counter[str](), Counter[str](), Counter[str]()
     holder = [next(p for p, part in enumerate(graph.partitions) if part.leaves >> leaf & 1) for leaf in range(graph.leaf_count)]
     for key in {row.values[sought.key[0]] for row in rows}:
@@ -212,10 +211,12 @@ def followed(search: PatternMatch, rows: Sequence[Row], exhaustion: bool) -> tup
                     reason, trigger = blamed(watch.conditions, state, after, said)
                     reasons[reason] += 1
                     triggers[trigger] += 1
-            elif state.status is not TraceStatus.ENDED:
+            else:
                 counted["skipped"] += len(said)
-            is_over = any(row.values["type"] in ends for row in group)
-            counted["ended_traces"] += is_over
+            # A constraint that ends a trace ends it once; what is over is forgotten, and its key names another trace.
+            is_over = any(row.values["type"] in sought.terminal for row in group)
+            has_ended = after.status is TraceStatus.ENDED
+            counted["ended_traces"] += state.status is not TraceStatus.ENDED if has_ended else is_over
             state = None if is_over else after
         counted["watched_traces"] += state is not None
         counted["live_traces"] += state is not None and state.status is TraceStatus.LIVE

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 
+from penstock.errors import NeverMatches
 from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
 from penstock.model.event_patterns import EventOrder
@@ -70,8 +71,8 @@ def pieces(rows: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
     return [rows[start:stop] for start, stop in pairwise(bounds)]
 
 
-def played(job: Job, rows: Sequence[Row], cuts: Sequence[int], one_stream: bool) -> list[dict[str, Any]]:
-    """Answers after micro-batches of these rows, which go to one stream or to one for each type."""
+def run(job: Job, rows: Sequence[Row], cuts: Sequence[int], one_stream: bool) -> LocalRunner:
+    """Micro-batches of these rows, which go to one stream or to one for each type."""
     runner = LocalRunner(job, encode=True)
     for piece in pieces(rows, cuts):
         if one_stream:
@@ -82,6 +83,12 @@ def played(job: Job, rows: Sequence[Row], cuts: Sequence[int], one_stream: bool)
             given = {name: pa.RecordBatch.from_pylist(part, schema) for name, part in parts.items()}
         runner.run(given)
     runner.end()
+    return runner
+
+
+def played(job: Job, rows: Sequence[Row], cuts: Sequence[int], one_stream: bool) -> list[dict[str, Any]]:
+    """Answers after these micro-batches, of which no row is set aside."""
+    runner = run(job, rows, cuts, one_stream)
     assert runner.collected.refused == []
     return runner.collected.rows("q")
 
@@ -115,6 +122,52 @@ def test_answers_are_those_of_brute_force(
     seen = [Row(row.ts, row.pos, {**row.values, plan.query.type_column: row.values["kind"]}) for row in rows]
     schema = plan.input.schema.arrow
     assert named(plan, found) == sorted(matches(plan.query, seen, schema))
+
+
+KINDS = st.sampled_from("ABC")
+RULES = st.one_of(
+    st.tuples(KINDS, KINDS).map(lambda pair: f"PRIOR({pair[0]}, {pair[1]})"),
+    st.permutations("ABC").map(lambda names: f"EXCLUSIVE({names[0]}, {names[1]})"),
+    st.permutations("ABC").map(lambda names: f"REQUIRE({names[0]}, {names[1]})"),
+    st.permutations("ABC").map(lambda names: f"HORN({names[0]}, {names[1]} -> FALSE)"),
+    KINDS.map(lambda name: f"AT_MOST_ONCE({name})"),
+    KINDS.map(lambda name: f"TERMINAL({name})"),
+    KINDS.map(lambda name: f"NEVER({name})"),
+)
+
+
+@pytest.mark.parametrize("one_stream", [True, False], ids=["one stream", "a stream for each type"])
+@given(
+    text=st.sampled_from([text for text in QUERIES if "[id]" in text]),
+    rows=streams(),
+    rules=st.lists(RULES, min_size=1, max_size=3),
+    reuse_keys=st.booleans(),
+    cuts=st.lists(st.integers(1, 14), max_size=3),
+    shards=st.integers(1, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_constraints_of_every_kind_change_no_answer_in_silence(
+    one_stream: bool, text: str, rows: list[Row], rules: list[str], reuse_keys: bool, cuts: list[int], shards: int
+) -> None:
+    about, reuse = "e " if one_stream else "", "REUSE KEYS" if reuse_keys else ""
+    declared = f"CREATE CONSTRAINT process ON {about}(id) AS {', '.join(rules)} {reuse};"
+    source = f"{STREAMS} {declared} CREATE CQ q AS EVENT {text.format(' FROM e TYPE kind' if one_stream else '')}"
+    try:
+        catalog = parse_application(source)
+    except NeverMatches:
+        return
+    plan = catalog.queries["q"].plan
+    assert isinstance(plan, PatternMatch)
+    if not one_stream and plan.query.order is EventOrder.TOTAL:
+        return  # positions of different streams say nothing about which event came first
+    if not one_stream:
+        rows = [row for row in rows if row.values["kind"] in {*plan.query.types, *(plan.relevant_types or ())}]
+    runner = run(build_job(catalog, shards), rows, cuts, one_stream)
+    found, complaints = named(plan, runner.collected.rows("q")), [each.text for each in runner.collected.refused]
+    seen = [Row(row.ts, row.pos, {**row.values, plan.query.type_column: row.values["kind"]}) for row in rows]
+    expected = sorted(matches(plan.query, seen, plan.input.schema.arrow))
+    if found != expected:
+        assert any("may be" in each for each in complaints)
 
 
 def test_a_trace_is_not_silent_because_events_that_no_match_needs_were_dropped() -> None:
