@@ -61,7 +61,7 @@ class Reference:
 
 
 _NAME = r"(?P<variable>\w+)(?:\[(?P<at>1|i|i-1|last|\.\.i-1)\])?(?:\.(?P<attribute>.+))?"
-_PLAIN = re.compile(_NAME + r"$")
+_PLAIN = re.compile(_NAME + r"$", re.IGNORECASE)
 _AGGREGATE = re.compile(rf"(?P<function>{'|'.join(FUNCTIONS)})\({_NAME}\)$", re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ def reference(name: str, place: Place | None = None) -> Reference:
     if not found:
         raise InvalidEventPattern(f"'{name}' does not name an attribute of an event; write variable.attribute", place)
     function = aggregate["function"].lower() if aggregate else ""
-    result = Reference(found["variable"], found["attribute"] or "", At(found["at"] or ""), function)
+    result = Reference(found["variable"], found["attribute"] or "", At((found["at"] or "").lower()), function)
     if not result.attribute and function != "count":
         raise InvalidEventPattern(f"'{name}' names no attribute; write variable.attribute", place)
     if (result.at is At.BEFORE and not function) or (function and result.at not in (At.ONLY, At.BEFORE)):

@@ -34,8 +34,8 @@ class MatchOutput:
         One row per match, or one per event of it.
     measures
         Names and expressions over the match: key columns, `match_start`, `match_end`, `match_id`, `branch`, of
-        collapsed lists `match_count`, and references. An attribute of a repeated variable means that of its last event;
-        one of a variable that took no event is NULL.
+        collapsed lists `match_count`, and references: of a repeated variable to its first or last event, or aggregates. One to a
+        variable that took no event is NULL.
     columns
         Columns of the events that are shown; none means all. Without measures, one row per match shows each variable as
         a struct of them, or a list of structs.
@@ -80,7 +80,12 @@ def _known(column: Column, query: EventQuery) -> Column:
     if found.is_iterated:
         raise InvalidEventPattern(f"'{column.name}' runs over events; use [1], [last] or an aggregate in a measure", column.place)
     if leaf.is_repeated and not found.function and found.at is At.ONLY:
-        found = replace(found, at=At.LAST)
+        name, one = leaf.variable, found.attribute
+        raise InvalidEventPattern(
+            f"'{column.name}' has a value for each event of the list {name}, and a measure shows one; write {name}[1].{one}, "
+            f"{name}[last].{one}, or an aggregate such as max({name}.{one})",
+            column.place,
+        )
     if not leaf.is_repeated and not found.function:
         found = replace(found, at=At.ONLY)
     return replace(column, name=str(replace(found, variable=leaf.variable)))

@@ -190,8 +190,8 @@ def test_a_struct_has_the_columns_of_its_own_types() -> None:
 def test_measures_name_what_is_shown_of_a_match() -> None:
     events = rows("a1 s2 s3 b4", [10, 20, 30, 5])
     text = """SEQ(A a, S+ s[], B b) WHERE [id] AND skip-till-next-match AND sum(s.p) > a.p WITHIN 99
-        RETURN id, a.p, count(s), avg(s.p) AS mean, s[1].name, s.name, b.ts - a.ts AS took, match_start, match_end"""
-    wanted = {"id": 1, "a_p": 10, "count_s": 2, "mean": 25.0, "s_1_name": "s2", "s_name": "s3", "took": 3}
+        RETURN id, a.p, count(s), avg(s.p) AS mean, s[1].name, s[last].name, b.ts - a.ts AS took, match_start, match_end"""
+    wanted = {"id": 1, "a_p": 10, "count_s": 2, "mean": 25.0, "s_1_name": "s2", "s_last_name": "s3", "took": 3}
     assert found(text, events, one_stream=False) == [{**wanted, "match_start": 1, "match_end": 4}]
 
 
@@ -285,6 +285,11 @@ MISTAKES = [
     ("SEQ(A a, B b) WHERE «a».p + 1 WITHIN 5", "language.type", "a condition must be true or false"),
     ("SEQ(A a, B b) WITHIN 5 «SECONDS»", "plan.window", "without 'SECONDS'"),
     ("SEQ(A a, B+ b[]) WHERE «max»(b.p + 1) > 1 WITHIN 5", "language.syntax", "max takes an attribute of a variable: max(a.price)"),
+    (
+        "SEQ(A+ a[], B b) WITHIN 5 RETURN «a».p AS x",
+        "patterns.invalid",
+        "write a[1].p, a[last].p, or an aggregate such as max(a.p)",
+    ),
     ("SEQ(A a, B b) WITHIN 5 RETURN «a».p + b.p", "language.syntax", "has no name; write a.p + b.p AS name"),
     ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (ordre 'total')", "language.syntax", "EVENT has no option 'ordre'"),
     ("SEQ(A a, B b) WITHIN 5 «OPTIONS» (event_id 'n')", "language.syntax", "'dedup true' tells repeated events"),

@@ -33,7 +33,7 @@ def sought(*conditions: str, **options: object) -> EventQuery:
 
 
 def test_names_are_spelled_as_the_stream_spells_them() -> None:
-    output = MatchOutput(measures=(("top", parse("`max(B.PRICE)`")), ("last", parse("b.Price"))))
+    output = MatchOutput(measures=(("top", parse("`max(B.PRICE)`")), ("last", parse("`b[LAST].Price`"))))
     node = PatternMatch(EVENTS, sought("A.Price > 3", key=("ID",)), output)
     assert (node.query.key, node.query.type_column) == (("id",), "Type")
     assert [str(condition) for condition in node.query.conditions] == ["a.price > 3"]

@@ -15,6 +15,7 @@ from penstock.expressions.nodes import Column, Expr, columns_of, transform
 from penstock.expressions.typing import typed
 from penstock.model.batch import Int64s
 from penstock.model.schema import Schema
+from penstock.operators.patterns.limits import growth_limits
 from penstock.operators.patterns.translation import Aggregate, NotTranslated, Read, Translation
 
 
@@ -84,6 +85,8 @@ class Conditions:
         self.local = [[] for _ in range(len(self._atoms) + len(self._absences))]
         for condition in self.query.conditions:
             self._place(condition)
+        for limit in growth_limits(self.query, self.schema):
+            self._place(limit)
 
     # -- placing ----------------------------------------------------------------------------------------------------------
 

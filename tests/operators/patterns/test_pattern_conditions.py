@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from pattern_cases import SCHEMA, answers, events, query
+from pattern_cases import SCHEMA, answers, events, found_by_operator, query
 
 from penstock.errors import InvalidEventPattern
 from penstock.model.event_patterns import Strategy, atom, seq
@@ -59,3 +59,34 @@ def test_a_condition_that_cannot_be_tested_while_a_match_grows_says_what_to_do()
         InvalidEventPattern, match=r"while a match grows: 'concat.* of one event alone, or select among the matches"
     ):
         PatternMatch(sought, SCHEMA)
+
+
+LIMITS = {
+    "`count(a)` <= 2": 20_100,
+    "`count(a)` = 2": 19_900,
+    "3 > `count(a)`": 20_100,
+    "`count(a)` BETWEEN 1 AND 2": 20_100,
+    "`count(a)` IN (1, 2)": 20_100,
+    "`count(a)` < 2.5 OR `count(a)` = 1": 20_100,
+    "`count(a.p)` <= 2": 20_100,
+    "`max(a.p)` < 2": 3,
+    "`min(a.p)` > 197": 3,
+}
+
+
+@pytest.mark.parametrize("condition", LIMITS)
+def test_an_upper_bound_stops_a_list_from_growing(condition: str) -> None:
+    """Of two hundred events there are more lists than anybody can try."""
+    text = " ".join(f"a{number}" for number in range(200)) + " b200"
+    sought, rows = query(seq(atom("A", "a", "+"), atom("B", "b")), condition), events(text, range(201))
+    assert len(found_by_operator(sought, rows)) == LIMITS[condition]
+
+
+def test_under_the_other_strategies_a_list_that_grows_too_long_is_no_match() -> None:
+    sought = query(seq(atom("A", "a", "+"), atom("B", "b")), "`count(a)` <= 2", strategy=Strategy.NEXT)
+    assert answers(sought, events("a1 a2 a3 b4")) == ["[a2 a3] b4", "[a3] b4"]
+
+
+def test_what_may_fall_again_limits_nothing() -> None:
+    sought = query(seq(atom("A", "a", "+"), atom("B", "b")), "`sum(a.p)` <= 2")
+    assert "[a1 a2 a3] b4" in answers(sought, events("a1 a2 a3 b4", [2, 5, -5, 0]))

@@ -199,7 +199,7 @@ def output_of(sought: EventQuery, output: MatchOutput, text: str, prices: list[i
 
 def test_measures_are_computed_of_the_events_of_a_match() -> None:
     sought = query(seq(atom("A", "a", "+"), atom("B", "b")), strategy=Strategy.NEXT)
-    names = ("`sum(a.p)`", "`a[1].p`", "a.p", "b.p - `avg(a.p)`", "match_end - match_start")
+    names = ("`sum(a.p)`", "`a[1].p`", "`a[last].p`", "b.p - `avg(a.p)`", "match_end - match_start")
     measures = tuple((f"m{number}", parse(text)) for number, text in enumerate(names))
     found = output_of(sought, MatchOutput(measures=measures), "a1 a2 b4", [10, 20, 50])
     assert sorted(found, key=lambda row: row["m0"]) == [

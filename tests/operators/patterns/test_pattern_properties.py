@@ -99,6 +99,14 @@ def _condition(draw: st.DrawFn, names: _Names) -> str:
         choices += [f"`{name}[i].{column}` {op} `{name}[i-1].{column}`", f"`{name}[i].p` {op} `min({name}[..i-1].p)`"]
         choices += [f"`{name}[i].{column}` {op} {other}" for other in singles + firsts]
         choices += [f"`{name}[i].p` {op} `avg({name}.p)`", f"`count({name})` {op} 2", f"`{name}[i].p` * 2 {op} 3"]
+        extremes = [("max", "p", "2"), ("min", "p", "0.5"), ("max", "x", "0.0"), ("min", "x", "0"), ("max", "s", "'a'")]
+        choices += [f"`{function}({name}.{on})` {op} {bound}" for function, on, bound in extremes]
+        choices += [
+            f"`count({name}.p)` {op} 1",
+            f"`count({name})` BETWEEN 1 AND 2",
+            f"`count({name})` IN (1, 3)",
+            f"2.5 > `count({name})`",
+        ]
         choices += [f"{number} {op} {name.split('.')[0]}.p + 1" for name in names.single for number in sums + counts]
     choices += [f"{name}.{column} {op} {other}" for name in names.absent for other in singles + firsts]
     return draw(st.sampled_from(choices))
