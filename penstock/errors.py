@@ -189,6 +189,10 @@ class InvalidEventPattern(UserError):
     code = "patterns.invalid"
 
 
+class TooManyWindows(CapacityError):
+    code = "capacity.windows"
+
+
 class TooManyRuns(CapacityError):
     code = "capacity.pattern-runs"
 

@@ -18,7 +18,7 @@ from penstock.kernel.ingress import Ingress
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.segments import part_of, prefixed
 from penstock.model.batch import Batch
-from penstock.model.elements import Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
+from penstock.model.elements import ENDED_AT, NEVER, Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
 from penstock.model.punctuation import Punctuation
 
 #: Rows an operator gets at once when a budget is in force: the grain of scheduling.
@@ -148,6 +148,8 @@ class Kernel:
         Derived streams hear of it in their packets, behind rows that a budget may have held back in an earlier stage.
         """
         query = str(control.detail.get("query", ""))
+        if not query:
+            self._tell_end(control)
         for entry, ingress in self.ingresses.items():
             if ingress.spec.partitions:
                 continue
@@ -155,6 +157,30 @@ class Kernel:
                 for element in ingress.end():
                     self._enter(entry, element)
             self._enter(entry, End(query))
+
+    def _tell_end(self, control: Control) -> None:
+        """Tell operators how far the streams below them had come: rows of one shard do not show it."""
+        reached = self.reached(control)
+        for node, work in self._work.items():
+            if reached.get(node, NEVER) != NEVER:
+                self._emit(work, work.operator.on_control(Control(control.epoch, ENDED_AT, {"ts": reached[node]})))
+
+    def reached(self, control: Control) -> dict[str, int]:
+        """Time of the newest row of every stream, and of the streams below every operator.
+
+        Parameters
+        ----------
+        control
+            The end of all streams, with what earlier stages have added to it: they see other streams.
+        """
+        found: dict[str, int] = dict(control.detail.get("reached", {}))
+        for ingress in self.ingresses.values():
+            if not ingress.spec.partitions:
+                found[ingress.spec.stream] = max(found.get(ingress.spec.stream, NEVER), ingress.frontiers.newest)
+        streams = {name: ingress.spec.stream for name, ingress in self.ingresses.items()}
+        for node in self.graph.nodes:
+            found[node.id] = max((found.get(streams.get(source, source), NEVER) for source, _ in node.sources), default=NEVER)
+        return found
 
     # -- elements -----------------------------------------------------------------------------------------------------
 

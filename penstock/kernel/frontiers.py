@@ -24,6 +24,8 @@ class Frontiers:
     def __init__(self, disorder: int = 0) -> None:
         self.disorder = disorder
         self.current = NEVER
+        #: Time of the newest row of all partitions.
+        self.newest = NEVER
         self._promises: dict[int, int] = {}
 
     def promise(self, partition: int) -> int:
@@ -31,6 +33,7 @@ class Frontiers:
         return max(self._promises.get(partition, NEVER), self.current)
 
     def advance(self, partition: int, newest: int = NEVER, frontier: int = NEVER) -> None:
+        self.newest = max(self.newest, newest)
         if newest == FOREVER or frontier == FOREVER:
             promised = FOREVER
         else:
@@ -44,8 +47,12 @@ class Frontiers:
         return self.current
 
     def snapshot(self) -> Mapping[str, Any]:
-        return {"current": self.current, "promises": [[key, value] for key, value in sorted(self._promises.items())]}
+        return {
+            "current": self.current,
+            "newest": self.newest,
+            "promises": [[key, value] for key, value in sorted(self._promises.items())],
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.current = state["current"]
+        self.current, self.newest = state["current"], state["newest"]
         self._promises = {int(key): int(value) for key, value in state["promises"]}

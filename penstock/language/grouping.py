@@ -152,6 +152,16 @@ class Grouping:
         if self._bounds and isinstance(frame, Unbounded):
             text = f"{max(self._bounds)}() has no value without a window; write one behind the stream"
             raise InvalidWindow(text, self._items[0][0].place)
+        if (
+            WINDOW_BOUNDS[0] in self._bounds
+            and isinstance(frame, Framed)
+            and frame.is_landmark
+            and not (frame.in_rows or life.has_begin)
+        ):
+            text = (
+                f"{WINDOW_BOUNDS[0]}() has no value: without BEGIN a landmark window holds everything; write BEGIN, or leave it out"
+            )
+            raise InvalidWindow(text, self._items[0][0].place)
         calls: list[AggregateCall] = []
         pairs = [(_named(item), self._split(tree, calls)) for item, tree in self._items]
         having = self._split(self._having, calls) if self._having is not None else None

@@ -270,7 +270,7 @@ def window_over_join(windows: tuple[Window, ...], life: Lifespan, place: Place |
         return Unbounded()
     if any(isinstance(window, Rows) for window in windows):
         text = (
-            "an aggregate or DISTINCT over a join with ROW windows has no window to follow; "
+            "an aggregate, DISTINCT or UNION over a join with ROW windows has no window to follow; "
             "write the join as a query of its own and give its result a window"
         )
         raise InvalidWindow(text, place)
@@ -282,7 +282,7 @@ def window_over_join(windows: tuple[Window, ...], life: Lifespan, place: Place |
     if isinstance(first, Framed) and same and first.kind in _DISJOINT:
         return first
     text = (
-        "an aggregate or DISTINCT over a join needs inputs with equal windows that do not overlap; "
+        "an aggregate, DISTINCT or UNION over a join needs inputs with equal windows that do not overlap; "
         "write the join as a query of its own and give its result a window"
     )
     raise InvalidWindow(text, place)

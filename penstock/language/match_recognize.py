@@ -25,7 +25,7 @@ from penstock.language.windows import length
 from penstock.model.row_patterns import variables_of
 from penstock.model.schema import Schema
 from penstock.plan.catalog import ContinuousQuery
-from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select
+from penstock.plan.nodes.relational import Lifetime, Node, Project, Reference, Scan, Select
 
 _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -44,7 +44,7 @@ def event_time_of(node: Node, find: Callable[[str], object]) -> str | None:
         query = find(node.query)
         inner = event_time_of(query.plan, find) if isinstance(query, ContinuousQuery) else None
         return None if inner is None else node.schema.names[node.output.index(inner)]
-    if isinstance(node, Select):
+    if isinstance(node, Select | Lifetime):
         return event_time_of(node.input, find)
     if isinstance(node, Project):
         inner = event_time_of(node.input, find)

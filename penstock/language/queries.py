@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from penstock.errors import InvalidPlan, InvalidWindow, SyntaxMistake, UnknownColumn
+from penstock.errors import InvalidPlan, InvalidWindow, Place, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.event_clauses import EventText
@@ -19,11 +19,12 @@ from penstock.language.events import EventContext, build_event, refuse_nested
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
+from penstock.language.lifetimes import bounded, with_partial_windows
 from penstock.language.match_clauses import MatchText, match_of
 from penstock.language.match_recognize import event_time_of, row_query
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named, renamed
-from penstock.language.syntax import QueryStatement, Text, Word, window_of
+from penstock.language.syntax import QueryStatement, Text, WindowClause, Word, window_of
 from penstock.language.unions import aligned
 from penstock.language.windows import aggregate_window, lifespan
 from penstock.metadata.constraints.declared import DeclaredConstraints
@@ -70,10 +71,11 @@ class Context:
 
 @dataclass(frozen=True)
 class Built:
-    """A select's plan, and the window its rows were taken from (for DISTINCT and UNION around it)."""
+    """A select's plan, and the window its rows were taken from (for a UNION around it)."""
 
     node: Node
     window: Framed | Unbounded
+    is_grouped: bool = False
 
 
 def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catalog) -> ContinuousQuery:
@@ -92,9 +94,14 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
     )
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
-    plan = build_select(statement.select, context).node if statement.event is None else _event(statement, statement.event, context)
+    plan = _event(statement, statement.event, context) if statement.event else bounded(_select(statement, context), life)
     destinations = tuple(Destination(output.name.text.lower(), output.options) for output in statement.outputs)
     return ContinuousQuery(statement.name.text, plan, life, destinations)
+
+
+def _select(statement: QueryStatement, context: Context) -> Node:
+    plan = build_select(statement.select, context).node
+    return with_partial_windows(plan, statement.name.place) if statement.emit_partial else plan
 
 
 def _event(statement: QueryStatement, event: EventText, context: Context) -> Node:
@@ -138,20 +145,23 @@ def _word(table: exp.Expr, text: Text) -> Word:
     return Word(table.name, place)
 
 
-def build_select(tree: exp.Expr, context: Context) -> Built:
-    """The plan of a select, a union or a parenthesised one."""
+def build_select(tree: exp.Expr, context: Context, in_union: bool = False) -> Built:
+    """The plan of a select, a union or a parenthesised one; `in_union`: a UNION removes duplicates in its window."""
     if isinstance(tree, exp.Subquery):
-        return build_select(tree.this, context)
+        return build_select(tree.this, context, in_union)
     if isinstance(tree, exp.SetOperation):
-        return _union(tree, context)
+        return _union(tree, context, in_union)
     if not isinstance(tree, exp.Select):
         raise SyntaxMistake("expected SELECT", context.text.place_of(tree))
     scope, node, windows, conditions = _sources(tree, context)
     items = _items(tree, scope)
     grouped = needs_grouping(tree)
     is_distinct = bool(tree.args.get("distinct"))
-    # Where no operator looks at the window of the rows it is not judged either.
-    frame = _window_of_rows(scope, windows, context) if grouped or is_distinct else Unbounded()
+    if grouped or is_distinct or in_union:
+        frame = _window_of_rows(scope, windows, context)
+    else:
+        frame = Unbounded()
+        _refuse_idle_window(None if windows else scope.inputs[0].window)
     if grouped:
         if isinstance(frame, Framed) and frame.in_rows and conditions:
             context.warn("the ROW window counts the rows that pass WHERE")
@@ -161,7 +171,17 @@ def build_select(tree: exp.Expr, context: Context) -> Built:
     assert node.schema  # types are judged here, while the statement is at hand
     if is_distinct:
         node = _distinct(node, frame, items, grouped, context)
-    return Built(node, frame)
+    return Built(node, frame, grouped)
+
+
+def _refuse_idle_window(clause: WindowClause | None) -> None:
+    """Each row of a plain select stands for itself: no operator would look at a window."""
+    if clause is not None and clause.measure != "UNBOUNDED":
+        text = (
+            "a select without aggregate, DISTINCT or UNION passes on every row by itself, and its window would do nothing; "
+            "leave the window out, or use BEGIN and END to choose a stretch of time"
+        )
+        raise InvalidWindow(text, clause.place)
 
 
 def _sources(tree: exp.Select, context: Context) -> tuple[Scope, Node, tuple[Window, ...], list[Expr]]:
@@ -212,20 +232,36 @@ def _window_of_rows(scope: Scope, windows: tuple[Window, ...], context: Context)
         return _window_of_input(scope.inputs[0], context)
     if all(isinstance(window, Sliding) for window in windows):
         context.warn(
-            "the aggregate or DISTINCT over the join uses tumbling windows as long as the longest of its inputs; "
+            "the aggregate, DISTINCT or UNION over the join uses tumbling windows as long as the longest of its inputs; "
             "for another one write the join as a query of its own and give its result a window"
         )
     return window_over_join(windows, context.life, scope.inputs[0].place)
 
 
-def _union(tree: exp.SetOperation, context: Context) -> Built:
-    left, right = build_select(tree.this, context), build_select(tree.expression, context)
+def _union(tree: exp.SetOperation, context: Context, in_union: bool) -> Built:
+    is_distinct = bool(tree.args.get("distinct"))
+    left, right = (build_select(side, context, in_union or is_distinct) for side in (tree.this, tree.expression))
     ahead = left.node.parts if isinstance(left.node, Union) else (left.node,)
     node: Node = Union((*ahead, aligned(left.node, right.node, tree, context.text)))
-    window = left.window if left.window == right.window else Unbounded()
-    if tree.args.get("distinct"):
+    window = _common_window(left, right, context.text.place_of(tree)) if in_union or is_distinct else Unbounded()
+    if is_distinct:
         node = Distinct(node, window, context.life)
-    return Built(node, window)
+    return Built(node, window, left.is_grouped or right.is_grouped)
+
+
+def _common_window(left: Built, right: Built, place: Place | None) -> Framed | Unbounded:
+    """The window in which UNION removes duplicates of its sides."""
+    window, advice = left.window, "write the UNION ALL as a query of its own, and SELECT DISTINCT … FROM it [window]"
+    if window != right.window:
+        text = f"the sides of UNION have different windows ({window}; {right.window}): duplicates have none in common"
+        raise InvalidWindow(f"{text}. Give both sides the same, or {advice}", place)
+    if isinstance(window, Unbounded):
+        return window
+    if window.in_rows or window.partition_by:
+        raise InvalidWindow(f"UNION takes windows of time for all values; use RANGE without PARTITION BY, or {advice}", place)
+    if (left.is_grouped or right.is_grouped) and window.kind != "tumbling":
+        raise InvalidWindow(f"UNION of groupings needs tumbling windows; leave ADVANCE out, or {advice}", place)
+    return window
 
 
 def _join_kind(joined: exp.Join, text: Text) -> JoinKind:

@@ -14,12 +14,14 @@ from decimal import Decimal, InvalidOperation
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
 from penstock.expressions.literals import UNIT_MICROS
 from penstock.language.syntax import Amount, WindowClause, Word, expected
-from penstock.model.elements import FOREVER
+from penstock.model.elements import FOREVER, NEVER
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
 _COUNTED = ("tuple", "row")
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})(?::(\d{2}))?$")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+#: Windows that are different ones from every other start on.
+_NEEDS_BEGIN = ("fixed", "growing", "shrinking")
 
 
 def length(amount: Amount, clock: bool) -> int:
@@ -128,7 +130,14 @@ def _frame(clause: WindowClause, clock: bool, life: Lifespan) -> Framed:
     else:
         step = size if advance is None else advance
         moves = step, step
-    return Framed(size, *moves, in_rows=in_rows).check(life, clause.place)
+    frame = Framed(size, *moves, in_rows=in_rows).check(life, clause.place)
+    if clock and not in_rows and not life.has_begin and frame.kind in _NEEDS_BEGIN:
+        text = (
+            f"a {frame.kind} window of time starts with the query: without BEGIN that would be 1970; "
+            "write BEGIN '2026-05-01 08:00:00' (or Now) before AS"
+        )
+        raise InvalidWindow(text, clause.place)
+    return frame
 
 
 def _refuse_contradictions(clause: WindowClause) -> None:
@@ -143,7 +152,7 @@ def _refuse_contradictions(clause: WindowClause) -> None:
 
 def lifespan(begin: Word | None, end: Word | None, clock: bool, now: int | None) -> Lifespan:
     """BEGIN and END in event time. A clock time without date is its next occurrence; `now` is handed in."""
-    start = moment(begin, clock, now, now) if begin else 0
+    start = moment(begin, clock, now, now) if begin else NEVER
     if begin and start == FOREVER:
         raise InvalidWindow("a query that begins at Infinity never runs; give a time, or leave BEGIN out", begin.place)
     stop = moment(end, clock, now, start if begin else now) if end else FOREVER

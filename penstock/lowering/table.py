@@ -22,6 +22,7 @@ from penstock.operators.joins.preserving_join import PreservingJoin
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.lifetime import Lifetime
 from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter, Select
 from penstock.operators.split import Split
@@ -71,6 +72,7 @@ def _window_join(node: nodes.WindowJoin, is_trusting: bool = False) -> Recipe:
     if node.counts_rows:
         return partial(PWJoin, *given, _trusting(node.windows)) if is_trusting else partial(PWJoin, *given)
     made = partial(WindowJoin, *given) if node.kind is JoinKind.INNER else partial(PreservingJoin, node.kind, *given)
+    made = partial(made, emit_partial=True) if node.emit_partial else made
     return partial(made, on_violation=RowPolicy.TRUST) if is_trusting else made
 
 
@@ -83,6 +85,10 @@ def _group_by(node: nodes.GroupBy) -> Recipe:
         GroupBy, node.input.schema.arrow, node.keys, node.aggregates, node.window, node.life,
         emit_partial=node.emit_partial, window_columns=node.window_columns, time_type=node.time_type,
     )  # fmt: skip
+
+
+def _lifetime(node: nodes.Lifetime) -> Recipe:
+    return partial(Lifetime, node.life)
 
 
 def _hushed(node: nodes.Hushed) -> Recipe:
@@ -105,6 +111,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.WindowJoin: _window_join,
     MJoin: multiway_recipe,
     nodes.GroupBy: _group_by,
+    nodes.Lifetime: _lifetime,
     nodes.Hushed: _hushed,
     nodes.Announced: _announced,
     PatternMatch: pattern_recipe,

@@ -13,6 +13,8 @@ from penstock.model.punctuation import Punctuation
 FOREVER = 2**63 - 1
 #: Nothing is known about a stream's progress yet.
 NEVER = -(2**63)
+#: Kind of the control by which a shard tells an operator how far the streams below it had come (`ts`) when they ended.
+ENDED_AT = "ended_at"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Distinct:
         self.output_schema = input_schema
         self._window, self._life = window, life
         self._parts = window.partition_by if isinstance(window, Framed) else ()
-        self._is_landmark = isinstance(window, Framed) and not window.move_start and window.move_end > 0
+        self._is_landmark = isinstance(window, Framed) and window.is_landmark
         self._numbering: RowPositions | None = None
         if isinstance(window, Framed) and window.in_rows:
             self._numbering = RowPositions(window, input_schema, window.partition_by)
@@ -80,7 +80,7 @@ class Distinct:
         if not batch.num_rows:
             return ()
         check_promise(batch, self._frontier)
-        inside = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
+        inside = self._life.holds(batch.ts)
         self._totals["outside_life"] += int((~inside).sum())
         self._waiting.add(batch.filter(inside))
         return ()
@@ -130,7 +130,7 @@ class Distinct:
         codes, _, number = group_codes([pa.concat_arrays([old, new]) for old, new in pairs])
         reported = greatest_of(int64s(known.column(_UNTIL)), codes[: known.num_rows], number)
         own = codes[known.num_rows :]
-        before = np.maximum(reported[own], -1)
+        before = np.maximum(reported[own], self._clock.least - 1)
         # Rows come in order, so the last window of equal rows only rises: the row just before it decides.
         order = np.argsort(own, kind="stable")
         same = own[order][1:] == own[order][:-1]

@@ -18,6 +18,7 @@ from penstock.plan.nodes.relational import (
     GroupBy,
     GroupFilter,
     Hushed,
+    Lifetime,
     Node,
     Project,
     Reference,
@@ -77,6 +78,8 @@ def describe(node: Node) -> list[str]:
             return [f"Split {node.branch} of ({outputs})"]
         case Distinct():
             return [f"Distinct [{window_text(node.window, clock)}]", *_life(node.life)]
+        case Lifetime():
+            return [f"Lifetime {_span(node.life)}"]
         case Hushed():
             return ["Hushed: punctuations without rows"]
         case Announced():
@@ -117,7 +120,8 @@ def _join(node: WindowJoin, clock: bool) -> list[str]:
     kind = "" if is_inner else f"{node.kind.words} "
     written = node.written_as
     narrowed = [f"written as {written.words} JOIN: a condition above rejects rows without partner"] if written is not None else []
-    return [f"{type(node).__name__} {kind}{keys} [{windows}]", *residual, *narrowed, *_life(node.life)]
+    partial = ["emit partial"] if node.emit_partial else []
+    return [f"{type(node).__name__} {kind}{keys} [{windows}]", *residual, *narrowed, *partial, *_life(node.life)]
 
 
 def _group_by(node: GroupBy, clock: bool) -> list[str]:
@@ -159,9 +163,13 @@ def _shown(output: MatchOutput) -> list[str]:
 
 
 def _life(life: Lifespan) -> list[str]:
-    if life == Lifespan():
-        return []
-    return [f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"]
+    return [] if life == Lifespan() else [_span(life)]
+
+
+def _span(life: Lifespan) -> str:
+    if not life.has_begin:
+        return f"until {life.end}"
+    return f"from {life.begin} to {'the end' if life.end == FOREVER else life.end}"
 
 
 def _row_pattern_match(node: RowPatternMatch, clock: bool) -> list[str]:

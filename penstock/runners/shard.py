@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +42,26 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
     for packet in packets:
         if packet.kind is PacketKind.CONTROL:
             controls.append(packet)
-            result.forward.append((shard, packet))
         elif packet.entry in kernel.ingresses and packet.kind is not PacketKind.OUTPUT:
             mine.append(packet)
         else:
             result.forward.append((shard, packet))
     decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
     kernel.feed(mine, decisions)
+    result.forward += [(shard, _with_reached(packet, kernel)) for packet in controls]
     kernel.run()
     answers, refused = kernel.take()
     result.refused += refused
     _leave(answers, stage, shard, shards, result)
     return result
+
+
+def _with_reached(packet: Packet, kernel: Kernel) -> Packet:
+    """A control for the next stage; the end of all streams says when their newest rows came."""
+    control = packet.control
+    if control is None or control.kind != "end" or control.detail.get("query"):
+        return packet
+    return replace(packet, control=replace(control, detail={**control.detail, "reached": kernel.reached(control)}))
 
 
 def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, result: StepResult) -> None:

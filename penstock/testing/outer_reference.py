@@ -8,7 +8,7 @@ from typing import Any
 from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Lifespan, Sliding, Window
-from penstock.testing.reference import Row, comparable
+from penstock.testing.reference import Row, bounds, comparable, goes_back
 
 #: Whether it is known of a row of an input that it has no partner in a window (None where windows have no numbers).
 Proven = Callable[[int, Row, int | None], bool]
@@ -61,24 +61,24 @@ def _pools(
         yield None, [list(rows) for rows in streams]
         return
     framed = [window for window in windows if isinstance(window, Framed)]
-    furthest = max((row.ts - life.begin for rows in streams for row in rows), default=0)
-    limit = life.end - life.begin if life.end != FOREVER else furthest + 1
-    for number in range(limit + 1):
-        bounds = [window.bounds(number) for window in framed]
-        if life.end != FOREVER and any(end > life.end - life.begin for _, end in bounds):
+    places = [row.ts - life.origin for rows in streams for row in rows] or [0]
+    limit = life.end - life.origin if life.end != FOREVER else max(places) + 1
+    for number in range(min(*places, 0) - max(window.size for window in framed), limit + 1):
+        known = [bounds(window, life, number) for window in framed]
+        if life.end != FOREVER and any(end > life.end - life.origin for _, end in known):
             continue
-        if number and not any(window.move_start or window.move_end for window in framed):
-            return
         pools = [
-            [row for row in rows if start <= row.ts - life.begin < end and _has_number(window, number)]
-            for rows, window, (start, end) in zip(streams, framed, bounds, strict=True)
+            [row for row in rows if start <= row.ts - life.origin < end and _has_number(window, life, number)]
+            for rows, window, (start, end) in zip(streams, framed, known, strict=True)
         ]
         if any(pools):
             yield number, pools
 
 
-def _has_number(window: Framed, number: int) -> bool:
-    return number == 0 or bool(window.move_start or window.move_end)
+def _has_number(window: Framed, life: Lifespan, number: int) -> bool:
+    if not window.move_start and not window.move_end:
+        return number == 0
+    return number >= 0 or goes_back(window, life)
 
 
 def _are_near(left: Row, right: Row, windows: Sequence[Window]) -> bool:

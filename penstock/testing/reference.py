@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import isinf, isnan, nan, sqrt
+from math import inf, isinf, isnan, nan, sqrt
 from typing import Any
 
 from penstock.expressions.aggregates import AggregateCall
@@ -44,12 +44,12 @@ def frames(rows: Sequence[Row], window: Framed | Unbounded, life: Lifespan) -> I
         yield Frame(0, alive, True)
         return
     for part in _partitions(alive, window):
-        places = [number if window.in_rows else row.ts - life.begin for number, row in enumerate(part)]
-        everything = [row.ts - life.begin for row in alive] if not window.in_rows else places
-        for number in _numbers(window, life, everything):
-            start, end = number * window.move_start, window.size + number * window.move_end
+        places = [number if window.in_rows else row.ts - life.origin for number, row in enumerate(part)]
+        everything = [row.ts - life.origin for row in alive] if not window.in_rows else places
+        for number in numbers(window, life, everything):
+            start, end = bounds(window, life, number)
             inside = [row for place, row in zip(places, part, strict=True) if start <= place < end]
-            is_complete = end <= len(part) if window.in_rows else life.begin + end <= life.end
+            is_complete = end <= len(part) if window.in_rows else life.origin + end <= life.end
             if inside:
                 yield Frame(number, inside, is_complete)
 
@@ -61,16 +61,30 @@ def _partitions(rows: list[Row], window: Framed) -> list[list[Row]]:
     return list(parts.values())
 
 
-def _numbers(window: Framed, life: Lifespan, places: list[int]) -> Iterator[int]:
+def bounds(window: Framed, life: Lifespan, number: int) -> tuple[float, int]:
+    """First place in a window and first behind it; without begin landmark windows hold everything before their end."""
+    start, end = window.bounds(number)
+    return (-inf if goes_back(window, life) and not window.move_start else start), end
+
+
+def goes_back(window: Framed, life: Lifespan) -> bool:
+    """Whether there are windows before the one with number 0."""
+    is_alike = window.move_end > 0 and window.move_start in (0, window.move_end)
+    return is_alike and not window.in_rows and not life.has_begin
+
+
+def numbers(window: Framed, life: Lifespan, places: list[int]) -> Iterator[int]:
     """Numbers of the windows that can hold one of the places."""
     furthest, number = max(places), 0
     if not window.move_start and not window.move_end:
         yield 0
         return
+    while goes_back(window, life) and window.size + number * window.move_end > min(places):
+        number -= 1
     while number * window.move_start <= furthest:
         yield number
         covers_all = window.size + number * window.move_end > furthest
-        next_end = life.begin + window.size + (number + 1) * window.move_end
+        next_end = life.origin + window.size + (number + 1) * window.move_end
         is_last = window.in_rows or life.end == FOREVER or next_end > life.end
         if not window.move_start and covers_all and is_last:
             return

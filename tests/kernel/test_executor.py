@@ -16,7 +16,7 @@ from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.graph import Graph, GraphNode
 from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packets import Packet
-from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
+from penstock.kernel.segments import FORMAT, decode_meta, decode_segment, encode_meta, encode_segment
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.batch import Batch
@@ -312,7 +312,7 @@ def test_state_of_another_format_or_plan_is_refused_with_advice() -> None:
     with pytest.raises(StateFormat, match=r"belongs to another plan.*state plan1, application plan2.*new checkpoint"):
         decode_meta(text, "plan2")
     with pytest.raises(StateFormat, match=r"holds state format 99.*restart with the version that wrote it"):
-        decode_meta(text.replace('"format":1', '"format":99'), "plan1")
+        decode_meta(text.replace(f'"format":{FORMAT}', '"format":99'), "plan1")
 
 
 def test_the_fingerprint_of_a_plan_is_stable_and_feels_every_change() -> None:

@@ -23,8 +23,8 @@ def shown(catalog: Catalog) -> str:
 
 
 def _query(query: ContinuousQuery) -> str:
-    end = "for ever" if query.life.end == FOREVER else f"to {query.life.end}"
-    life = f" from {query.life.begin} {end}" if (query.life.begin, query.life.end) != (0, FOREVER) else ""
+    begin = f" from {query.life.begin}" if query.life.has_begin else ""
+    life = begin + (f" to {query.life.end}" if query.life.end != FOREVER else " for ever" if begin else "")
     outputs = [" ".join([d.format, *(f"{key}={value}" for key, value in d.options.items())]) for d in query.destinations]
     return "\n".join([f"{query.name}{life}", tree(query.plan), *(f"-> {output}" for output in outputs)])
 

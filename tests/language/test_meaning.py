@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.expressions.evaluate import mask
 from penstock.expressions.literals import UNIT_MICROS
 from penstock.language.application import parse_application, parse_query
-from penstock.model.elements import FOREVER
+from penstock.model.elements import FOREVER, NEVER
 from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
 from penstock.plan.describe import tree
@@ -58,7 +58,7 @@ def test_a_clock_time_is_its_next_occurrence_after_now() -> None:
 
 def test_times_with_a_date_need_no_present_time() -> None:
     assert life("BEGIN '1970-01-02' END '1970-01-03 00:00:00+00:00'") == Lifespan(DAY, 2 * DAY)
-    assert life("END Infinity") == Lifespan(0, FOREVER)
+    assert life("END Infinity") == Lifespan(NEVER, FOREVER)
     assert life("BEGIN Now END Infinity", now=77) == Lifespan(77, FOREVER)
 
 

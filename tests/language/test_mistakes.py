@@ -186,6 +186,20 @@ WINDOWS = [
     ("SELECT count(*) FROM step «[»LANDMARK RANGE 5]", "LANDMARK needs ADVANCE"),
     ("SELECT count(*) FROM step «[»RANGE 5, ADVANCE 2 TUMBLING]", "ADVANCE and TUMBLING say different things"),
     ("SELECT count(*) FROM step «[»FIXED RANGE 5, ADVANCE 2]", "ADVANCE and FIXED say different things"),
+    ("SELECT count(*) FROM step «[»RANGE 100000000, ADVANCE 1]", "a row would be in 100,000,000 windows"),
+    ("SELECT v FROM step «[»RANGE 5]", "its window would do nothing; leave the window out"),
+    ("SELECT v FROM step «[»RANGE 5] UNION ALL SELECT v FROM step [RANGE 5]", "its window would do nothing"),
+    ("SELECT x.v FROM (SELECT v FROM step «[»ROWS 5]) x", "its window would do nothing"),
+    ("SELECT «v» FROM step [RANGE 5] UNION SELECT v FROM step [RANGE 6]", "different windows (tumbling 5; tumbling 6)"),
+    ("SELECT «v» FROM step [RANGE 5] UNION SELECT v FROM step", "different windows (tumbling 5; unbounded)"),
+    ("SELECT «v» FROM step [ROWS 5] UNION SELECT v FROM step [ROWS 5]", "UNION takes windows of time"),
+    (
+        "SELECT «count»(*) FROM step [RANGE 5, ADVANCE 1] UNION SELECT count(*) FROM step [RANGE 5, ADVANCE 1]",
+        "needs tumbling windows",
+    ),
+    ("SELECT «window_start»() FROM step [LANDMARK RANGE 5, ADVANCE 1]", "without BEGIN a landmark window holds everything"),
+    ("SELECT count(*) FROM bid «[»FIXED RANGE 1 HOUR]", "without BEGIN that would be 1970"),
+    ("SELECT count(*) FROM bid «[»RANGE 1 HOUR MOVE (1 MINUTE, 2 MINUTES)]", "without BEGIN that would be 1970"),
     ("SELECT count(*) FROM step «[»RANGE 5 SLIDE PER TUPLE]", "write ADVANCE with the step you need"),
     ("SELECT b.item FROM bid b «[»ROW 5, ADVANCE 5], ask a WHERE b.item = a.item", "holds the last rows and slides with each"),
     ("SELECT b.item FROM bid b «[»ROW -5], ask a WHERE b.item = a.item", "a window cannot hold -5 rows"),
@@ -284,8 +298,6 @@ def test_an_empty_application_is_an_empty_catalog() -> None:
     assert parse_application("").names() == []
 
 
-def test_windows_are_not_judged_where_no_operator_looks_at_them() -> None:
-    catalog = parse_application(STREAMS + "CREATE CQ q AS SELECT item FROM bid [ROW 5]")
-    assert "q" in catalog.queries
+def test_a_window_that_holds_nothing_is_refused() -> None:
     with pytest.raises(InvalidWindow):
         parse_application(STREAMS + "CREATE CQ q AS SELECT DISTINCT item FROM bid [ROW 0]")

@@ -39,6 +39,9 @@ CREATE CQ grouped_from_a_landmark BEGIN 0 END 30 AS SELECT k, avg(v) FROM a [LAN
 CREATE CQ distinct_in_windows AS SELECT DISTINCT k, s FROM a [RANGE 7, ADVANCE 5];
 CREATE CQ distinct_for_ever AS SELECT DISTINCT k FROM a;
 CREATE CQ united AS SELECT k, s FROM a UNION ALL SELECT k, s FROM b;
+CREATE CQ lived BEGIN 4 END 12 AS SELECT k, s FROM a;
+CREATE CQ joined_in_part BEGIN 0 END 9 EMIT PARTIAL AS SELECT one.k FROM a one [RANGE 6, ADVANCE 4], b other [RANGE 6, ADVANCE 4]
+  WHERE one.k = other.k;
 CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow');
 CREATE CQ filtered AS SELECT k FROM a WHERE wide(s) > 0 AND s RLIKE 'a' AND wide(s) < 2;
 CREATE CQ filtered_by_shards AS SELECT /*+ ORDER(mode = 'shard', probability = 1.0, min_fill = 1, chunk_rows = 2) */ k

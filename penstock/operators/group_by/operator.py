@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
+from penstock.model.elements import ENDED_AT, FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Unbounded
@@ -106,8 +106,8 @@ class GroupBy:
         fields += [pa.field(name, time_type) for name in window_columns if name]
         self.output_schema = pa.schema(fields)
         self._closing = Closing(self._layout, self.output_schema, len(self._keys), window, life, window_columns)
-        self._panes = Panes(self._layout)
         self._positions = self._positions_of(window, life)
+        self._panes = Panes(self._layout, self._positions.least)
         self._held: list[Punctuation] = []
         self._frontier = self._promised = NEVER
         self._totals = {"purged": 0, "in_gap": 0, "outside_life": 0, "windows_closed": 0}
@@ -120,13 +120,13 @@ class GroupBy:
 
     @property
     def _is_landmark(self) -> bool:
-        return isinstance(self._window, Framed) and not self._window.move_start and self._window.move_end > 0
+        return isinstance(self._window, Framed) and self._window.is_landmark
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return []
         check_promise(batch, self._frontier)
-        inside = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
+        inside = self._life.holds(batch.ts)
         self._totals["outside_life"] += int((~inside).sum())
         if inside.any():
             self._store(*self._positions.arrive(self._layout.prepared(batch.filter(inside))))
@@ -150,6 +150,8 @@ class GroupBy:
         return [mark]
 
     def on_control(self, decision: Control) -> Elements:
+        if decision.kind == ENDED_AT and isinstance(self._positions, TimePositions):
+            self._positions.ended_at = decision.detail["ts"]
         return []
 
     def _on_heartbeat(self, frontier: int) -> Elements:

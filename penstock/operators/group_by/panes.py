@@ -70,16 +70,16 @@ class Panes:
     Attributes
     ----------
     closed
-        Windows below this number are closed; 0 where windows close for each partition alone.
+        Windows below this number are closed; the least number where windows close for each partition alone.
     expired
         Rows that died because their windows closed.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, least: int = 0) -> None:
         self._layout = layout
         self._log, self._tombstones = SegmentLog("pane"), SegmentLog("tombstone")
         self._segments: dict[int, _Segment] = {}
-        self.closed = 0
+        self.closed = least
         self.expired = 0
 
     def add(self, rows: pa.RecordBatch) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.columnar.codes import group_codes
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.model.elements import FOREVER
+from penstock.model.elements import FOREVER, NEVER
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.segments import SegmentLog
@@ -24,8 +24,6 @@ from penstock.operators.waiting import Waiting
 
 Windows = Int64s | int
 
-#: More windows than are ever counted.
-_MANY = 2**62
 #: Logged as the number of a partition that was closed.
 _GONE = -1
 _MOST_SEGMENTS = 16
@@ -56,46 +54,56 @@ class TimePositions:
 
     def __init__(self, window: Framed | Unbounded, life: Lifespan) -> None:
         self._window, self._life = window, life
-        self._before = self._after = 0
-        self._newest = -1
-        #: Windows that end within the life of the query; later ones never complete.
+        self._least = 0 if isinstance(window, Unbounded) else window.least_number(life)
+        self._before = self._after = self._least
+        self._newest = self._least - 1
+        #: When the last row of the streams came, of all shards; `NEVER` before their end, and where nobody tells.
+        self.ended_at = NEVER
+        #: Windows below this number end within the life of the query; later ones never complete.
         self.completable = self._ended(life.end)
+
+    @property
+    def least(self) -> int:
+        """Number of the first window."""
+        return self._least
 
     def _ended(self, time: int) -> int:
         if isinstance(self._window, Unbounded):
             return 0
-        return min(self._window.closed_before(max(time - self._life.begin, 0)), _MANY)
+        return self._window.closed_before(time - self._life.origin, self._least)
 
     def arrive(self, rows: Batch) -> tuple[Batch, Int64s, Int64s]:
         if isinstance(self._window, Unbounded):
             zeros = np.zeros(rows.num_rows, np.int64)
             return rows, zeros, zeros
-        first, last = self._window.windows_of(rows.ts - self._life.begin)
+        first, last = self._window.windows_of(rows.ts - self._life.origin, self._least)
         inside = first <= last
-        self._newest = max(self._newest, int(first[inside].max(initial=-1)))
+        self._newest = max(self._newest, int(first[inside].max(initial=self._newest)))
         return rows, first, last
 
     def advance(self, frontier: int) -> tuple[Batch, Int64s, Int64s]:
         self._before = self._after
         self._after = max(self._after, self._ended(min(frontier, self._life.end)))
-        is_landmark = isinstance(self._window, Framed) and not self._window.move_start and self._window.move_end
-        if is_landmark and frontier == FOREVER == self._life.end:
-            # Without an end there would be no last window; those after the last row repeat one answer.
-            self._after = max(self._before, self._newest + 1)
+        if isinstance(self._window, Framed) and self._window.is_landmark and frontier == FOREVER == self._life.end:
+            # Without an end there would be no last window; those after the last row repeat one answer. Rows of this shard
+            # alone must not decide which that is.
+            newest = self._newest if self.ended_at == NEVER else self._ended(self.ended_at)
+            self._after = max(self._before, newest + 1)
         return _nothing()
 
     def closed(self, partitions: Sequence[pa.Array]) -> tuple[Windows, Windows]:
         return self._before, self._after
 
     def newest(self, partitions: Sequence[pa.Array]) -> Windows:
-        return self._newest
+        # Only the first window that the end of the query cuts off is of interest: later ones would hold the same rows.
+        return self._newest if self._life.end == FOREVER else self.completable
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
-        return {"closed": self._after, "newest": self._newest}, {}
+        return {"closed": self._after, "newest": self._newest, "ended_at": self.ended_at}, {}
 
     def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> None:
         self._before = self._after = meta["closed"]
-        self._newest = meta["newest"]
+        self._newest, self.ended_at = meta["newest"], meta["ended_at"]
 
 
 class RowPositions:
@@ -108,6 +116,9 @@ class RowPositions:
     partition_by
         Their partition columns; none: one sequence for all.
     """
+
+    #: Number of the first window.
+    least = 0
 
     def __init__(self, window: Framed, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         self._window, self._partition_by = window, tuple(partition_by)

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.columnar.matching import shifted
 from penstock.model.batch import Int64s
-from penstock.model.elements import FOREVER
+from penstock.model.elements import FOREVER, NEVER
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 
 
@@ -38,10 +38,10 @@ class Extents(Protocol):
         ...
 
 
-def extents_of(windows: Sequence[Window], life: Lifespan) -> Extents:
+def extents_of(windows: Sequence[Window], life: Lifespan, emit_partial: bool = False) -> Extents:
     framed = [window for window in windows if isinstance(window, Framed)]
     if framed:
-        return FramedExtents(tuple(framed), life)
+        return FramedExtents(tuple(framed), life, emit_partial)
     return SlidingExtents(tuple(_length(window) for window in windows), life.end)
 
 
@@ -80,13 +80,20 @@ class FramedExtents:
 
     windows: tuple[Framed, ...]
     life: Lifespan
+    #: Windows that end after the query count too, with the rows they have.
+    emit_partial: bool = False
 
     def _numbers(self, port: int, ts: Int64s) -> tuple[Int64s, Int64s]:
-        first, last = self.windows[port].windows_of(ts - self.life.begin)
-        if self.life.end != FOREVER:
-            complete = min(window.closed_before(self.life.end - self.life.begin) for window in self.windows)
-            last = np.minimum(last, complete - 1)
-        return first, last
+        window = self.windows[port]
+        first, last = window.windows_of(ts - self.life.origin, window.least_number(self.life))
+        return first, last if self.life.end == FOREVER else np.minimum(last, self._last_number())
+
+    def _last_number(self) -> int:
+        """The last window that the query answers; of windows that it cuts off, landmarks go on without holding more."""
+        ends = [window.closed_before(self.life.end - self.life.origin, window.least_number(self.life)) for window in self.windows]
+        if not self.emit_partial:
+            return min(ends) - 1
+        return max(ends) if all(window.is_landmark for window in self.windows) else FOREVER
 
     def _common(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s]:
         numbers = [self._numbers(port, ts) for port, ts in bound.items()]
@@ -94,7 +101,9 @@ class FramedExtents:
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
         first, last = self._common(bound)
-        low = self.life.begin + first * self.windows[other].move_start
+        window = self.windows[other]
+        starts_with_stream = window.is_landmark and not self.life.has_begin
+        low = np.full_like(first, NEVER) if starts_with_stream else self.life.origin + first * window.move_start
         high = self._end(other, last) - 1
         return np.where(first <= last, low, FOREVER), np.where(first <= last, high, -FOREVER)
 
@@ -102,10 +111,13 @@ class FramedExtents:
         """End of a window, at most FOREVER: landmark windows have numbers without end."""
         window = self.windows[port]
         if not window.move_end:
-            return np.full_like(number, self.life.begin + window.size)
-        limit = (FOREVER - self.life.begin - window.size) // window.move_end
-        safe = self.life.begin + window.size + np.minimum(number, limit) * window.move_end
-        return np.where(number > limit, FOREVER, safe)
+            ends = np.full_like(number, self.life.origin + window.size)
+        else:
+            limit = (FOREVER - max(self.life.origin, 0) - window.size) // window.move_end
+            safe = self.life.origin + window.size + np.minimum(number, limit) * window.move_end
+            ends = np.where(number > limit, FOREVER, safe)
+        # A window that the end of the query cuts off holds no row behind it.
+        return np.minimum(ends, self.life.end)
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
         first, last = self._numbers(port, ts)

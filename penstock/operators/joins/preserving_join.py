@@ -69,8 +69,11 @@ class PreservingJoin(WindowJoin):
         window_number: str = "",
         on_violation: RowPolicy | None = None,
         max_drop_markers: int = MOST_MARKERS,
+        emit_partial: bool = False,
     ) -> None:
-        super().__init__(schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers)
+        super().__init__(
+            schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers, emit_partial
+        )
         self.kind = kind
         self._schemas = tuple(schemas)
         for port in kind.watched:

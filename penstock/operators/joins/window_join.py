@@ -77,6 +77,8 @@ class WindowJoin:
     windows
         `Sliding`, `Unbounded` (no window) or, for all inputs, `Framed`: then windows of equal number are joined, and a pair
         is emitted once for each window both rows are in.
+    emit_partial
+        Windows that end after the life of the query are joined too, with the rows they have.
     on_violation
         What happens to a row that matches a punctuation of its own input: `error` fails, `quarantine` refuses it, `trust`
         joins it with what is stored and does not store it. None: rows are not judged, because the entry of a shard has done
@@ -107,6 +109,7 @@ class WindowJoin:
         window_number: str = "",
         on_violation: RowPolicy | None = None,
         max_drop_markers: int = MOST_MARKERS,
+        emit_partial: bool = False,
     ) -> None:
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
@@ -115,7 +118,7 @@ class WindowJoin:
         self.window_number = window_number
         self.on_violation = on_violation
         self._limit = MarkerLimit(max_drop_markers)
-        self._extents = extents_of(windows, self.life)
+        self._extents = extents_of(windows, self.life, emit_partial)
         ports = range(len(self.keys))
         self._sides = [Side(f"{port}-", self.keys[port], _useful_until(self._extents, port)) for port in ports]
         self._closed = [ClosedSet.over(Schema.from_arrow(schemas[port]), self.keys[port]) for port in ports]
@@ -162,7 +165,7 @@ class WindowJoin:
 
     def _alive(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Rows within the life of the query."""
-        alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
+        alive = self.life.holds(batch.ts)
         self._counts["outside_life"] += int(np.count_nonzero(~alive))
         return alive
 

@@ -22,7 +22,7 @@ from penstock.model.join_kinds import JoinKind
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Field, Schema
-from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
+from penstock.model.windows import MOST_WINDOWS, Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
 if TYPE_CHECKING:
     from penstock.plan.nodes.patterns import PatternMatch
@@ -162,6 +162,8 @@ class WindowJoin:
     kind: JoinKind = JoinKind.INNER
     #: How the user wants it run; None: as the plan finds best.
     hint: JoinHint | None = None
+    #: Whether windows with ADVANCE that end after the query count too, with the rows they have.
+    emit_partial: bool = False
     #: The kind that was written, where a rewrite has found a cheaper one; it means nothing for the answer.
     written_as: JoinKind | None = field(default=None, compare=False, repr=False)
 
@@ -181,14 +183,22 @@ class WindowJoin:
             raise InvalidPlan(f"{self.kind.words} JOIN takes two inputs; found {len(self.parts)}")
         if self.kind is not JoinKind.INNER and self.counts_rows:
             raise InvalidPlan(f"{self.kind.words} JOIN takes windows of time; windows that count rows are for inner joins")
-        landmarks = [isinstance(window, Framed) and window.kind == "landmark" for window in self.windows]
-        if all(landmarks) and self.life.end == FOREVER:
-            raise InvalidPlan(
-                "every pair of a join of landmark windows is in all later windows, without end; give the query an END"
-            )
-        if any(landmarks[port] for port in self.kind.watched) and self.life.end == FOREVER:
-            text = "a row of a landmark window may be without partner in all later windows, without end; give the query an END"
-            raise InvalidPlan(text)
+        self._refuse_endless_landmarks()
+
+    def _refuse_endless_landmarks(self) -> None:
+        """A row of a landmark window is in all later ones: they must be counted."""
+        landmarks = [isinstance(window, Framed) and window.is_landmark for window in self.windows]
+        if all(landmarks):
+            text = "every pair of a join of landmark windows is in all later windows"
+        elif any(landmarks[port] for port in self.kind.watched):
+            text = "a row of a landmark window may be without partner in all later windows"
+        else:
+            return
+        if not self.life.has_begin or self.life.end == FOREVER:
+            raise InvalidPlan(f"{text}, without end; give the query BEGIN and END")
+        most = max((self.life.end - self.life.begin) // window.move_end for window in self.windows if isinstance(window, Framed))
+        if most > MOST_WINDOWS:
+            raise InvalidPlan(f"{text}: {most:,} of them, and {MOST_WINDOWS:,} are allowed; move it in larger steps")
 
     @cached_property
     def schema(self) -> Schema:
@@ -281,6 +291,13 @@ class GroupFilter(SameColumns):
 
 
 @dataclass(frozen=True)
+class Lifetime(SameColumns):
+    """Rows between BEGIN and END, where no operator with a window sees to that."""
+
+    life: Lifespan
+
+
+@dataclass(frozen=True)
 class Hushed(SameColumns):
     """The punctuations of the input without its rows."""
 
@@ -297,8 +314,8 @@ class Announced(OverOne):
 
 #: A text, because nodes of other modules build on those here.
 Node: TypeAlias = (
-    "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter | Hushed | Announced"
-    " | PatternMatch | RowPatternMatch"
+    "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter"
+    " | Lifetime | Hushed | Announced | PatternMatch | RowPatternMatch"
 )
 
 
@@ -327,6 +344,7 @@ __all__ = [
     "Framed",
     "GroupBy",
     "GroupFilter",
+    "Lifetime",
     "Node",
     "Project",
     "Reference",

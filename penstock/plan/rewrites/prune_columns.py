@@ -10,7 +10,7 @@ from penstock.expressions.user_functions import has_functions
 from penstock.model.windows import Framed
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.relational import GroupBy, GroupFilter, Lifetime, Node, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
 
@@ -90,6 +90,8 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
     match node:
         case Select() | GroupFilter():
             return [(node.input, needed | reads(node.condition, node.schema))]
+        case Lifetime():
+            return [(node.input, needed)]
         case Project():
             read = [reads(expr, node.input.schema) for name, expr in _kept(node, needed)]
             return [(node.input, set().union(*read))]

@@ -53,7 +53,7 @@ Project k = a.k, n = `count(b.w)`
       Scan a
       Scan b
 
-warning: query 'counted': the aggregate or DISTINCT over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window
+warning: query 'counted': the aggregate, DISTINCT or UNION over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window
 
 ====
 -- two by two in the order written; inner joins in front of the first other one may be one join

@@ -43,5 +43,5 @@ Project caller = S.caller, longest = `max(E.time - S.time)`
       Select E.event = 'END'
         Scan Outgoing as E
 
-warning: query 'pairs': the aggregate or DISTINCT over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window
-warning: query 'longest': the aggregate or DISTINCT over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window
+warning: query 'pairs': the aggregate, DISTINCT or UNION over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window
+warning: query 'longest': the aggregate, DISTINCT or UNION over the join uses tumbling windows as long as the longest of its inputs; for another one write the join as a query of its own and give its result a window

@@ -81,10 +81,10 @@ Project k, count(*)
   GroupBy k: count(*) [unbounded]
     Scan s
 
-shrinking from 0 to 30
+shrinking to 30
 Project count(*)
   GroupBy (): count(*) [shrinking 10 move (5, 4)]
-    . from 0 to 30
+    . until 30
     Scan s
 
 distinct_partition

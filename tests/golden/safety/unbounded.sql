@@ -5,7 +5,7 @@ CREATE CQ joined AS SELECT a.item_id, b.price FROM auction a, bid b WHERE a.item
 CREATE CQ so_far AS SELECT bidder, count(*) AS n FROM bid [LANDMARK RANGE 1 HOUR, ADVANCE 1 HOUR] GROUP BY bidder;
 CREATE CQ most AS SELECT max(n) AS n FROM so_far [RANGE 1 HOUR];
 CREATE CQ last_three AS SELECT item_id, max(price) AS top FROM bid [PARTITION BY item_id ROWS 3, ADVANCE 1] GROUP BY item_id;
-CREATE CQ longer AS SELECT count(*) AS n FROM bid [RANGE 1 HOUR MOVE (1 MINUTE, 2 MINUTES)];
+CREATE CQ longer BEGIN '2026-05-01' AS SELECT count(*) AS n FROM bid [RANGE 1 HOUR MOVE (1 MINUTE, 2 MINUTES)];
 CREATE CQ known AS SELECT seller AS who FROM auction UNION SELECT bidder FROM bid;
 ----
 application unbounded: 6 of 14 operators keep more and more

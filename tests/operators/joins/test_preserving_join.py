@@ -233,7 +233,7 @@ def test_a_landmark_window_that_may_stay_without_partner_needs_an_end() -> None:
     scans = tuple(nodes.Scan(stream, stream.name) for stream in declared)
     frames = Framed(4, 0, 2), Framed(4, 4, 4)
     nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames)
-    with pytest.raises(InvalidPlan, match="give the query an END"):
+    with pytest.raises(InvalidPlan, match="give the query BEGIN and END"):
         nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames, kind=JoinKind.LEFT)
 
 
@@ -275,7 +275,7 @@ class Known:
         last = self.life.end - 1
         window = self.windows[port if number is None else other]
         if isinstance(window, Framed):
-            last = min(last, self.life.begin + window.bounds(number or 0)[1] - 1)
+            last = min(last, self.life.origin + window.bounds(number or 0)[1] - 1)
         elif isinstance(window, Sliding):
             last = min(last, row.ts + window.size)
         return last < self.frontiers[other]

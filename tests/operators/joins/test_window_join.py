@@ -179,9 +179,11 @@ def test_a_join_of_landmark_windows_without_end_is_refused() -> None:
         for name in ("a", "b")
     ]
     landmark = Framed(4, 0, 2)
-    with pytest.raises(InvalidPlan, match="give the query an END"):
+    with pytest.raises(InvalidPlan, match="give the query BEGIN and END"):
         nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark))
     nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 100))
+    with pytest.raises(InvalidPlan, match="500,000 of them, and 100,000 are allowed"):
+        nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 1_000_000))
 
 
 # -- properties -------------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ class MJoin:
 
     def _usable(self, port: int, batch: Batch) -> tuple[Batch, list[Any]]:
         """Rows within the life of the query, and the rows refused because their window has passed."""
-        alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
+        alive = self.life.holds(batch.ts)
         self._counts["outside_life"] += int(np.count_nonzero(~alive))
         batch = batch.filter(alive)
         now = self._sent if self.change else self._frontiers[port]

@@ -154,7 +154,7 @@ class PJoin:
 
     def _usable(self, port: int, batch: Batch) -> Batch:
         """Rows of the query's life with a key."""
-        alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
+        alive = self.life.holds(batch.ts)
         self._counts["outside_life"] += int(np.count_nonzero(~alive))
         for key in self.keys[port]:
             column = batch.column(key)

@@ -107,7 +107,7 @@ class PWJoin:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
-        alive = (batch.ts >= self.life.begin) & (batch.ts < self.life.end)
+        alive = self.life.holds(batch.ts)
         self.outside_life += int(np.count_nonzero(~alive))
         batch = batch.filter(alive)
         if not batch.num_rows:

@@ -65,7 +65,7 @@ class Sequencer:
         self._counts: Int64s = np.zeros(len(schemas), np.int64)
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
-        alive = (batch.ts >= self._life.begin) & (batch.ts < self._life.end)
+        alive = self._life.holds(batch.ts)
         self._outside_life += int(np.count_nonzero(~alive))
         batch = batch.filter(alive)
         if batch.num_rows:

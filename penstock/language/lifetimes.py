@@ -1,0 +1,73 @@
+"""What BEGIN, END and EMIT PARTIAL mean for a whole query.
+
+Groupings, DISTINCT and joins look at the life of the query themselves, because their windows depend on it. Everything else that
+reads a source gets its rows through a `Lifetime`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.errors import InvalidWindow, Place
+from penstock.model.windows import Framed, Lifespan
+from penstock.plan.nodes.patterns import PatternMatch
+from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Lifetime, Node, Reference, Scan, Union, WindowJoin, walk
+from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.rewrites.rebuild import bottom_up, with_inputs
+
+#: Nodes that leave rows out that are not in the life of the query.
+_AWARE = (GroupBy, Distinct, WindowJoin)
+#: Nodes that know nothing of it, and whose answers have other times than the rows they are made of.
+_UNAWARE = (PatternMatch, RowPatternMatch)
+#: Where rows come from outside the query.
+_SOURCES = (Scan, Reference, Announced)
+
+
+def bounded(plan: Node, life: Lifespan) -> Node:
+    """The plan of a query that reads no row outside its life."""
+    return plan if life == Lifespan() else _bounded(plan, life)
+
+
+def _bounded(node: Node, life: Lifespan) -> Node:
+    if _shows_source(node):
+        return Lifetime(node, life)
+    below = _judged if isinstance(node, _AWARE) else _bounded
+    return with_inputs(node, [below(part, life) for part in node.inputs])
+
+
+def _judged(node: Node, life: Lifespan) -> Node:
+    """A plan below an operator that looks at the times of its rows."""
+    if isinstance(node, _SOURCES):
+        return node
+    below = _bounded if isinstance(node, _UNAWARE) else _judged
+    return with_inputs(node, [below(part, life) for part in node.inputs])
+
+
+def _shows_source(node: Node) -> bool:
+    """Whether the rows are those of a source, chosen and reshaped one by one."""
+    while not isinstance(node, (*_SOURCES, *_AWARE, *_UNAWARE, Union)):
+        node = node.inputs[0]
+    return isinstance(node, _SOURCES)
+
+
+def with_partial_windows(plan: Node, place: Place) -> Node:
+    """The plan with windows that the end of the query cuts off; groupings have been told."""
+    frames = [frame for node in walk(plan) for frame in _windows_of(node) if isinstance(frame, Framed)]
+    if not frames:
+        text = (
+            "EMIT PARTIAL is for windows that END cuts off, or that did not fill; this query has none. "
+            "Leave it out, or give its source a window such as [RANGE 10 TUMBLING]"
+        )
+        raise InvalidWindow(text, place)
+    return bottom_up(plan, _partial)
+
+
+def _partial(node: Node) -> Node:
+    is_framed = isinstance(node, WindowJoin) and any(isinstance(window, Framed) for window in node.windows)
+    return replace(node, emit_partial=True) if is_framed and isinstance(node, WindowJoin) else node
+
+
+def _windows_of(node: Node) -> tuple[object, ...]:
+    if isinstance(node, WindowJoin):
+        return node.windows
+    return (node.window,) if isinstance(node, GroupBy | Distinct) else ()
