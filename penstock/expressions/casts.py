@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions import clock
 from penstock.expressions.numeric import Datum, column, nulls, saturated, values
 from penstock.expressions.text import by_distinct_value
 from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, LONG, NULL, NUMBERS, STRING
 from penstock.model.schema import TIMESTAMP
 
-#: What Spark removes around a text before it reads a value from it.
+#: What Spark removes around a text before it reads an integer or a truth value from it, and before it reads a float.
 BLANKS = "".join(map(chr, [*range(0x21), 0x7F]))
-BLANK_CLASS = r"[\x00-\x20\x7f]"
+FLOAT_BLANKS, FLOAT_BLANK_CLASS = "".join(map(chr, range(0x21))), r"[\x00-\x20]"
 INTEGER_FORM = r"^[+-]?[0-9]+$"
 #: Java reads more (hexadecimal floats, a type letter at the end); both readings of a cast refuse that alike.
 FLOAT_FORM = r"^([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?(?i:inf|infinity)|(?i:nan))$"
@@ -37,9 +38,11 @@ def cast(source: pa.DataType, target: pa.DataType) -> Callable[[Datum], Datum]:
     if source == BOOL and target in FLOATS:
         return lambda value: pc.cast(pc.cast(value, pa.int8()), target)
     if source == TIMESTAMP and target == LONG:
-        return lambda value: pc.cast(pc.floor_temporal(value, unit="second").cast(pa.timestamp("s", tz="UTC")), LONG)
+        return clock.seconds_of
     if source == TIMESTAMP and target == DATE:
-        return lambda value: pc.cast(pc.floor_temporal(value, unit="day"), DATE)
+        return clock.date_of
+    if source == DATE:
+        return clock.midnight_of if target == TIMESTAMP else clock.date_text
     assert source == NULL or target in (*NUMBERS, STRING, TIMESTAMP), f"no cast from {source} to {target}"
     return lambda value: pc.cast(value, target, safe=False)
 
@@ -75,11 +78,11 @@ def _integer_from_float(target: pa.DataType) -> Callable[[Datum], Datum]:
 
 
 def _number_from_text(target: pa.DataType) -> Callable[[Datum], Datum]:
-    form = INTEGER_FORM if target in INTEGERS else FLOAT_FORM
+    form, blanks = (INTEGER_FORM, BLANKS) if target in INTEGERS else (FLOAT_FORM, FLOAT_BLANKS)
     slow = by_distinct_value(_integer_reader(target) if target in INTEGERS else float, target)
 
     def apply(value: Datum) -> Datum:
-        trimmed = pc.utf8_trim(value, characters=BLANKS)
+        trimmed = pc.utf8_trim(value, characters=blanks)
         readable = pc.match_substring_regex(trimmed, form)
         kept = pc.if_else(readable, trimmed, pa.scalar(None, STRING))
         try:

@@ -25,7 +25,7 @@ from penstock.expressions.casts import cast
 from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, columns_of
 from penstock.expressions.numeric import Datum
 from penstock.expressions.text import constants
-from penstock.expressions.typing import BOOL, FLOATS, Typed, place_of, type_name, typed
+from penstock.expressions.typing import BOOL, CLOCK_PARTS, FLOATS, Typed, place_of, type_name, typed
 from penstock.model.schema import TIMESTAMP, Schema
 
 Function = Callable[..., Datum]
@@ -167,8 +167,8 @@ _FUNCTIONS: dict[str, Callable[[Typed], Function]] = {
     "like": text.like,
     "rlike": text.rlike,
     "length": _always(pc.utf8_length),
-    "lower": _always(text.changed_case("lower")),
-    "upper": _always(text.changed_case("upper")),
+    "lower": _always(text.changed_case(text.lower)),
+    "upper": _always(text.changed_case(text.upper)),
     "substring": text.substring,
     "concat": _always(text.concatenated),
     "trim": _always(text.trimmed(pc.utf8_trim)),
@@ -177,7 +177,8 @@ _FUNCTIONS: dict[str, Callable[[Typed], Function]] = {
     "startswith": text.tested(pc.starts_with),
     "endswith": text.tested(pc.ends_with),
     "contains": text.tested(pc.match_substring),
-    **{name: _always(clock.part(getattr(pc, name))) for name in ("year", "month", "day", "hour", "minute", "second")},
+    **{name: _always(clock.calendar_part(number)) for number, name in enumerate(("year", "month", "day"))},
+    **{name: _always(clock.clock_part(*length)) for name, length in CLOCK_PARTS.items()},
     "date_trunc": clock.truncated,
     APPLY: application,
 }

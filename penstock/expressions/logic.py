@@ -131,12 +131,12 @@ def extreme(node: Typed, *, largest: bool) -> Function:
     if node.type in _STAND_INS:
         stand_in = _STAND_INS[node.type]
         return lambda *operands: pc.cast(pick(*[pc.cast(each, stand_in) for each in operands]), node.type)
-    if not largest or node.type not in FLOATS:
+    if node.type not in FLOATS:
         return lambda *operands: pick(*operands)
 
-    def with_nan(*operands: Datum) -> Datum:
-        # Arrow passes NaN over in favour of a number; here it is the greatest.
-        has_nan = reduce(pc.or_, [pc.fill_null(pc.is_nan(each), False) for each in operands])
-        return pc.if_else(has_nan, pa.scalar(float("nan"), node.type), pick(*operands))
+    def better(kept: Datum, other: Datum) -> Datum:
+        # Of equal numbers, which the two zeros are, the first is kept; Arrow orders zeros, and passes NaN over.
+        wins = _less(kept, other) if largest else _less(other, kept)
+        return pc.if_else(pc.or_(pc.fill_null(wins, False), pc.is_null(kept)), other, kept)
 
-    return with_nan
+    return lambda *operands: reduce(better, operands)

@@ -129,11 +129,13 @@ def remainder(one: Datum, other: Datum) -> Datum:
 
 
 def power(one: Datum, other: Datum) -> Datum:
-    a, b = values(one), values(other)
+    numbers = np.broadcast_arrays(values(one), values(other))
+    # Written out: for one exponent of a half NumPy takes the square root, which has other signs and no infinity.
+    a, b = (np.ascontiguousarray(each) for each in numbers)
     with np.errstate(all="ignore"):
-        result = np.asarray(np.power(a, b))
+        result = np.power(a, b)
     # C says that 1 to any power is 1; Java, and so Spark, says NaN for powers that are no finite number.
-    result = np.where((np.abs(a) == 1) & ~np.isfinite(b), np.nan, result)
+    result = np.where((np.abs(a) == 1) & ~np.isfinite(b), np.nan, result).reshape(numbers[0].shape)
     return column(result, nulls(one) | nulls(other), pa.float64())
 
 
@@ -178,7 +180,8 @@ def rounded(digits: int) -> Callable[[Datum], Datum]:
         with np.errstate(invalid="ignore", over="ignore"):
             lower = np.rint(size * scale - 0.5)
             up = size >= (lower + 0.5) / scale
-            result = np.copysign((lower + up) / scale, exact)
+            # Decimals, in which Spark rounds, have no negative zero.
+            result = np.copysign((lower + up) / scale, exact) + 0.0
             whole = ~np.isfinite(exact) | (size >= 2.0**53)
             result = np.where(whole, exact, result)
             slow = ~whole & (size * scale >= _SCALABLE)

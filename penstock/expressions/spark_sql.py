@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from penstock.errors import Defect
-from penstock.expressions.casts import BLANK_CLASS, FLOAT_FORM
+from penstock.expressions.casts import FLOAT_BLANK_CLASS, FLOAT_FORM
 from penstock.expressions.nodes import (
     APPLY,
     ARITHMETIC,
@@ -26,7 +26,9 @@ from penstock.expressions.nodes import (
     quoted,
     quoted_text,
 )
+from penstock.expressions.regex_readings import search_plan
 from penstock.expressions.typing import (
+    CLOCK_PARTS,
     DATE,
     FLOATS,
     INTEGERS,
@@ -44,7 +46,6 @@ _SUFFIXES = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 _TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
 #: First day of the unit, by the word Spark's `trunc` knows it.
 _TRUNC_WORDS = {"week": "WEEK", "month": "MM", "quarter": "QUARTER", "year": "YEAR"}
-_CLOCK_PARTS = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
 
 Writer = Callable[[Typed, list[str]], str]
 
@@ -116,6 +117,8 @@ def _float_sql(value: float, kind: pa.DataType) -> str:
 def _arithmetic(node: Typed, args: list[str]) -> str:
     assert isinstance(node.expr, Call)
     kinds, op = [arg.type for arg in node.args], node.expr.op
+    if op in ("+", "*") and node.type not in FLOATS:
+        args = [_kept_apart(arg, text) for arg, text in zip(node.args, args, strict=True)]
     if TIMESTAMP in kinds:
         args = [_micros(arg) if kind == TIMESTAMP else arg for arg, kind in zip(args, kinds, strict=True)]
         moved = f"{_TRY[op]}({', '.join(args)})"
@@ -128,11 +131,27 @@ def _arithmetic(node: Typed, args: list[str]) -> str:
     return f"{_TRY[op]}({', '.join(args)})"
 
 
+def _kept_apart(node: Typed, text: str) -> str:
+    """An operand of a sum or product of integers that Catalyst cannot dissolve.
+
+    To Catalyst `a + (b + c)` and `(a + b) + c` are the same: it moves constants together and computes one for the other, though one
+    may overflow where the other does not. It leaves what stands below another operator alone.
+    """
+    if node.type not in INTEGERS or not _has_sum(node):
+        return text
+    return f"({text} | {literal_sql(0, node.type)})"
+
+
+def _has_sum(node: Typed) -> bool:
+    is_sum = isinstance(node.expr, Call) and node.expr.op in ("+", "*") and node.type not in FLOATS
+    return is_sum or any(_has_sum(arg) for arg in node.args)
+
+
 def _negation(node: Typed, args: list[str]) -> str:
     if node.type in FLOATS:
         return f"(- {args[0]})"
-    # Without a schema the factor is an int, which widens to whatever the column is.
-    return f"try_multiply({args[0]}, {literal_sql(-1, node.type if node.type in INTEGERS else pa.int32())})"
+    # Without a schema the zero is an int, which widens to whatever the column is.
+    return f"try_subtract({literal_sql(0, node.type if node.type in INTEGERS else pa.int32())}, {args[0]})"
 
 
 def _absolute(node: Typed, args: list[str]) -> str:
@@ -162,6 +181,12 @@ def _contained(node: Typed, args: list[str]) -> str:
     return f"({args[0]} IN ({', '.join(items)}))"
 
 
+def _searched(node: Typed, args: list[str]) -> str:
+    pattern = node.args[1].expr
+    assert isinstance(pattern, Literal)
+    return f"({args[0]} RLIKE {quoted_text(search_plan(pattern.value).java)})"
+
+
 def _case(_: Typed, args: list[str]) -> str:
     pairs = [f"WHEN {condition} THEN {value}" for condition, value in zip(args[::2], args[1::2], strict=False)]
     otherwise = [f"ELSE {args[-1]}"] if len(args) % 2 else []
@@ -171,13 +196,13 @@ def _case(_: Typed, args: list[str]) -> str:
 def _cast(node: Typed, args: list[str]) -> str:
     source, target = node.args[0].type, node.type
     if source == TIMESTAMP and target == LONG:
-        return f"CAST(({_floored(_micros(args[0]), 1_000_000)}) AS BIGINT)"
+        return _floored(_micros(args[0]), 1_000_000)
     if source == TIMESTAMP and target == DATE:
         return _date(args[0])
     if source == DATE and target == TIMESTAMP:
         return _midnight(args[0])
     if source == STRING and target in FLOATS:
-        form = quoted_text(f"^{BLANK_CLASS}*{FLOAT_FORM.strip('^$')}{BLANK_CLASS}*$")
+        form = quoted_text(f"^{FLOAT_BLANK_CLASS}*{FLOAT_FORM.strip('^$')}{FLOAT_BLANK_CLASS}*$")
         return f"if({args[0]} RLIKE {form}, try_cast({args[0]} AS {TYPE_NAMES[target]}), NULL)"
     widens = source in NUMBERS and target in NUMBERS and NUMBERS.index(source) <= NUMBERS.index(target)
     return f"{'CAST' if widens else 'try_cast'}({args[0]} AS {TYPE_NAMES[target]})"
@@ -189,7 +214,7 @@ def _micros(timestamp: str) -> str:
 
 def _floored(micros: str, unit: int) -> str:
     """Whole units since the epoch; `div` alone would round times before it up."""
-    return f"({micros} - pmod({micros}, {unit}L)) div {unit}L"
+    return f"({micros} div {unit}L - if({micros} % {unit}L < 0L, 1L, 0L))"
 
 
 def _date(timestamp: str) -> str:
@@ -197,12 +222,12 @@ def _date(timestamp: str) -> str:
 
 
 def _midnight(date: str) -> str:
-    return f"timestamp_micros(CAST(unix_date({date}) AS BIGINT) * {_DAY_MICROS}L)"
+    return f"timestamp_micros(try_multiply(CAST(unix_date({date}) AS BIGINT), {_DAY_MICROS}L))"
 
 
 def _clock_part(node: Typed, args: list[str]) -> str:
     assert isinstance(node.expr, Call)
-    unit, cycle = _CLOCK_PARTS[node.expr.op]
+    unit, cycle = CLOCK_PARTS[node.expr.op]
     return f"CAST(pmod({_micros(args[0])}, {unit * cycle}L) div {unit}L AS INT)"
 
 
@@ -213,7 +238,7 @@ def _truncated(node: Typed, args: list[str]) -> str:
     if length is None:
         return _midnight(f"trunc({_date(args[1])}, '{_TRUNC_WORDS[unit.value.lower()]}')")
     micros = _micros(args[1])
-    return f"timestamp_micros({micros} - pmod({micros}, {length}L))"
+    return f"timestamp_micros(try_subtract({micros}, pmod({micros}, {length}L)))"
 
 
 def _only_python(node: Typed, _: list[str]) -> str:
@@ -228,7 +253,7 @@ _WRITERS: dict[str, Writer] = {
     "and": _infix("AND"),
     "or": _infix("OR"),
     "like": _infix("LIKE"),
-    "rlike": _infix("RLIKE"),
+    "rlike": _searched,
     "not": lambda _, args: f"(NOT {args[0]})",
     "is_null": lambda _, args: f"({args[0]} IS NULL)",
     "in": _contained,

@@ -16,8 +16,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import Place, TypeMistake, UnknownColumn
-from penstock.expressions.nodes import APPLY, ARITHMETIC, COMPARISONS, TYPE_NAMES, Call, Column, Expr, Literal
+from penstock.errors import Place, SyntaxMistake, TypeMistake, UnknownColumn
+from penstock.expressions.java_regex import PatternMistake
+from penstock.expressions.like import like_tokens
+from penstock.expressions.nodes import APPLY, ARITHMETIC, COMPARISONS, TYPE_NAMES, Call, Column, Expr, Literal, quoted_text
+from penstock.expressions.regex_readings import search_plan
 from penstock.expressions.user_functions import Apply
 from penstock.model.schema import TIMESTAMP, Schema
 
@@ -39,6 +42,8 @@ TRUNCATIONS: dict[str, int | None] = {
     "quarter": None,
     "year": None,
 }
+#: Parts of the time of day: microseconds of one, and how many there are before the count begins again.
+CLOCK_PARTS = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
 MAX_ROUND_DIGITS = 15
 
 Types: TypeAlias = Sequence[pa.DataType]
@@ -339,6 +344,22 @@ def _with_constant_text(result: pa.DataType) -> Callable[[Call, Types], Signatur
     return rule
 
 
+def _with_pattern(word: str, read: Callable[[str], object]) -> Callable[[Call, Types], Signature]:
+    """A test against a pattern, which must be one that every reading understands alike."""
+    fixed = _with_constant_text(BOOL)
+
+    def rule(call: Call, kinds: Types) -> Signature:
+        signature = fixed(call, kinds)
+        pattern = _constant(call, 1, str)
+        try:
+            read(pattern)
+        except PatternMistake as error:
+            raise SyntaxMistake(f"{word} cannot use the pattern {quoted_text(pattern)}: {error}", place_of(call)) from None
+        return signature
+
+    return rule
+
+
 def _substring(call: Call, kinds: Types) -> Signature:
     _count(call, kinds, 2, 3)
     _all(call, kinds[:1], (), STRING, "it takes a string, a start and a length")
@@ -389,9 +410,11 @@ _RULES: dict[str, Callable[[Call, Types], Signature]] = {
     **dict.fromkeys(("ceil", "floor"), _floor),
     **dict.fromkeys(("least", "greatest"), _extreme),
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim"), _fixed((STRING,), STRING)),
-    **dict.fromkeys(("like", "rlike", "startswith", "endswith", "contains"), _with_constant_text(BOOL)),
+    **dict.fromkeys(("startswith", "endswith", "contains"), _with_constant_text(BOOL)),
     **dict.fromkeys(("year", "month", "day", "hour", "minute", "second"), _calendar),
     APPLY: _applied,
+    "like": _with_pattern("LIKE", like_tokens),
+    "rlike": _with_pattern("RLIKE", search_plan),
     "is_null": _is_null,
     "case": _case,
     "cast": _cast,

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.expressions.casts import BLANKS, FALSE_WORDS, FLOAT_FORM, INTEGER_FORM, TRUE_WORDS
+from penstock.expressions.casts import BLANKS, FALSE_WORDS, FLOAT_BLANKS, FLOAT_FORM, INTEGER_FORM, TRUE_WORDS
 from penstock.expressions.nodes import Column, Expr, Literal
+from penstock.expressions.regex_readings import search_plan
+from penstock.expressions.text import lower, upper
 from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, LONG, STRING, Typed, typed
 from penstock.model.schema import TIMESTAMP, Schema
 
@@ -235,10 +237,10 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "sqrt": lambda a: math.nan if a < 0 else math.sqrt(a),
     "power": _power,
     "like": _like,
-    "rlike": lambda a, b: re.search(b, a) is not None,
+    "rlike": lambda a, b: search_plan(b).found(a),
     "length": len,
-    "lower": str.lower,
-    "upper": str.upper,
+    "lower": lower,
+    "upper": upper,
     "substring": _substring,
     "concat": lambda *args: "".join(args),
     "trim": lambda a: a.strip(" "),
@@ -265,7 +267,7 @@ def _cast(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
     if target == TIMESTAMP:
         return (value - dt.date(1970, 1, 1)).days * 86_400_000_000
     if source == STRING:
-        return _read(value.strip(BLANKS), target)
+        return _read(value.strip(FLOAT_BLANKS if target in FLOATS else BLANKS), target)
     if target == STRING:
         return str(value).lower() if source == BOOL else str(value)
     if target == BOOL:

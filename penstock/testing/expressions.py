@@ -50,7 +50,14 @@ KINDS = tuple(_NAMES)
 
 _NUMBERS = (0.0, -0.0, 1.0, -1.0, 1.5, -2.5, 0.1, 2.675, 1e-320, 2.0**53, -(2.0**31), 2.0**31, 2.0**63, 9.2e18)
 _EXTREMES = (1e308, -1e308, 3.4e38, 4503599627370.4971, math.inf, -math.inf, math.nan)
-_WORDS = ("", "a", "A", "ab", "abc", "b%c", "a_c", "\\", " ab ", "é", "straße", "x\ny", "日本語", "zebra")
+_WORDS = ("", "a", "A", "ab", "abc", "b%c", "a_c", "\\", " ab ", "é", "straße", "x\ny", "日本語", "zebra", "ΑΣ", "İ", "\ua7dc")
+#: What texts are put together from: line terminators, letters of odd case, characters beyond 16 bits, marks that combine, and signs
+#: that patterns give a meaning to.
+_CHARACTERS = (
+    *("a", "b", "A", "k", "1", "_", "-", " ", "\t", "\n", "\r", "\r\n", "\x0b", "\x85", "\u2028", "\xa0", "\0", "\x7f"),
+    *("é", "É", "ß", "\u017f", "\u212a", "İ", "ı", "Σ", "e\u0301", "\U0001d4b3", "\U0001f600", "\uffff"),
+    *("\\", "%", ".", "*", "(", "[", "$", "^", "|", "'"),
+)
 _READABLE = (
     "12",
     "-3",
@@ -65,9 +72,20 @@ _READABLE = (
     "99999999999999999999",
     "yes",
     "F",
+    "\x7f1",
+    "1e400",
+    "-0.0",
+    "9223372036854775808",
+    "\u0663",
 )
-_PATTERNS = ("%", "a%", "%b%", "_", "a\\_c", "%\\%%", "", "straß%", "x_y")
-_REGEXES = ("a", "^a", "b$", "[0-9]+", "^$", "a.c", "é|ß")
+_LIKE_PIECES = ("%", "%", "_", "\\%", "\\_", "\\\\", "a", "b", "é", "\n", "\U0001d4b3", ".", "(", "ß")
+_REGEX_ATOMS = (
+    *("a", "b", "A", "é", "k", "ß", "\n", "\r", "\U0001d4b3", "\\.", "\\\\", "\\$", ".", ".", "1", " "),
+    *("\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\h", "\\v", "\\V", "\\p{Punct}", "\\P{Alpha}", "\\x41", "\\u00e9"),
+    *("[a-c]", "[^a]", "[^\\n]", "[a-z&&[^b]]", "[^a[bA]]", "[\\w-.]", "[]a]", "[^\\x{1d4b3}]", "[a-\\uffff]", "\\Q.*\\E"),
+)
+_REGEX_PLACES = ("^", "$", "$", "\\A", "\\z", "\\Z", "\\b", "\\B")
+_REGEX_GROUPS = ("", "?:", "?i:", "?s:", "?m:", "?-i:", "?=", "?!")
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _DAYS = (-25567, -1, 0, 1, 59, 11016, 18262, 47482)
 
@@ -81,13 +99,41 @@ def random_value(rng: random.Random, kind: pa.DataType) -> Any:
     if kind in FLOATS:
         return _as_float(rng.choice((*_NUMBERS, *_EXTREMES)) if rng.random() < 0.7 else rng.randint(-999, 999) / 8, kind)
     if kind == STRING:
-        return rng.choice((*_WORDS, *_READABLE))
+        return rng.choice((*_WORDS, *_READABLE)) if rng.random() < 0.6 else random_text(rng)
     if kind == BOOL:
         return rng.random() < 0.5
     day = rng.choice(_DAYS) + rng.randint(0, 3)
     if kind == DATE:
         return dt.date(1970, 1, 1) + dt.timedelta(days=day)
     return day * 86_400_000_000 + rng.choice((0, 1, 3_599_999_999, 3_600_000_000, 86_399_999_999, 45_296_123_456))
+
+
+def random_text(rng: random.Random) -> str:
+    """A short text of characters that are likely to be read in two ways."""
+    return "".join(rng.choice(_CHARACTERS) for _ in range(rng.randint(0, 4)))
+
+
+def random_like(rng: random.Random) -> str:
+    """A pattern of LIKE."""
+    return "".join(rng.choice(_LIKE_PIECES) for _ in range(rng.randint(0, 4)))
+
+
+def random_regex(rng: random.Random, depth: int = 3) -> str:
+    """A regular expression of the part of Java's that is supported."""
+
+    def draw(at: int) -> str:
+        chance = rng.random()
+        if at == 0 or chance < 0.4:
+            return rng.choice(_REGEX_PLACES if rng.random() < 0.3 else _REGEX_ATOMS)
+        if chance < 0.65:
+            return "".join(draw(at - 1) for _ in range(rng.randint(1, 3)))
+        if chance < 0.75:
+            return f"({rng.choice(_REGEX_GROUPS)}{draw(at - 1)})"
+        if chance < 0.88:
+            return f"(?:{draw(at - 1)}){rng.choice(('*', '+', '?', '{2}', '{1,2}', '*?'))}"
+        return f"(?:{draw(at - 1)}|{draw(at - 1)})"
+
+    return rng.choice(("", "", "", "(?i)", "(?m)", "(?s)")) + draw(depth)
 
 
 def random_rows(rng: random.Random, count: int, schema: Schema = COLUMNS, nulls: float = 0.15) -> pa.RecordBatch:
@@ -191,8 +237,8 @@ def _conditions(rng: random.Random, draw: _Draw) -> _Producers:
 
     def matched() -> Expr:
         op = rng.choice(("like", "rlike", "startswith", "endswith", "contains"))
-        words = {"like": _PATTERNS, "rlike": _REGEXES}.get(op, _WORDS)
-        return Call(op, (draw(STRING), Literal(rng.choice(words), STRING)))
+        pattern = {"like": random_like, "rlike": random_regex}.get(op, random_text)(rng)
+        return Call(op, (draw(STRING), Literal(pattern, STRING)))
 
     return [
         lambda: Call(rng.choice(COMPARISONS), tuple(comparable()[:2])),

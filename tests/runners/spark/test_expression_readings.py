@@ -12,10 +12,12 @@ import pytest
 from penstock.expressions.evaluate import evaluate
 from penstock.expressions.nodes import Expr
 from penstock.expressions.parse import parse
+from penstock.expressions.regex_readings import search_plan
 from penstock.expressions.spark_sql import spark_sql
+from penstock.expressions.text import lower, upper
 from penstock.model.schema import TIMESTAMP, Schema
-from penstock.testing.expression_reference import plain_values, same
-from penstock.testing.expressions import COLUMNS, KINDS, random_expression, random_rows
+from penstock.testing.expression_reference import same
+from penstock.testing.expressions import COLUMNS, KINDS, random_expression, random_regex, random_rows, random_text
 
 pytestmark = pytest.mark.spark
 
@@ -52,12 +54,26 @@ def disagreements(expressions: list[Expr], rows: pa.RecordBatch, answer: pa.Tabl
         if theirs.type != ours.type:
             found.append(f"{expr}: {theirs.type} in Spark, {ours.type} here")
             continue
-        pairs = enumerate(zip(plain_values(theirs), plain_values(ours), strict=True))
-        wrong = [(at, a, b) for at, (a, b) in pairs if not same(a, b) and not _is_near(a, b, tolerance)]
+        pairs = enumerate(zip(comparable(theirs), comparable(ours), strict=True))
+        wrong = [(at, a, b) for at, (a, b) in pairs if not _is_equal(a, b) and not _is_near(a, b, tolerance)]
         if wrong:
             at, a, b = wrong[0]
-            found.append(f"{expr}: {a!r} in Spark, {b!r} here, for {rows.slice(at, 1).to_pylist()}")
+            found.append(f"{expr}: {a!r} in Spark, {b!r} here, for {[comparable(column.slice(at, 1)) for column in rows.columns]}")
     return found
+
+
+def comparable(column: pa.Array) -> list[object]:
+    """Plain values; moments as numbers, because Python knows few years."""
+    numbers = {TIMESTAMP: pa.int64(), pa.date32(): pa.int32()}.get(column.type)
+    values: list[object] = (column if numbers is None else column.cast(numbers)).to_pylist()
+    return values
+
+
+def _is_equal(one: object, other: object) -> bool:
+    """Also in the sign of zero, which a division may show."""
+    if isinstance(one, float) and isinstance(other, float) and one == other == 0.0:
+        return math.copysign(1.0, one) == math.copysign(1.0, other)
+    return same(one, other)
 
 
 def _is_near(one: object, other: object, tolerance: float) -> bool:
@@ -87,12 +103,96 @@ def test_special_values_have_the_same_results_in_both_readings(session):
         *("t + INTERVAL 5 MINUTES", "t - INTERVAL '1 day 3 hours'", "t - TIMESTAMP '1999-12-31 23:59:59'", "t > t"),
         *("upper(s)", "lower(s)", "length(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "concat(s, '|', s)", "s < 'b'"),
         *(f"substring(s, {start}, {size})" for start in (-5, -2, 0, 1, 3) for size in (-1, 0, 2, 9)),
-        *("substring(s, 2)", "s LIKE 'a%'", r"s LIKE '%\\%%'", "s LIKE '_'", "s RLIKE '^[a-z]+$'", "contains(s, 'b')"),
+        *(
+            "substring(s, 2)",
+            "substring(s, -2147483648)",
+            "s LIKE 'a%'",
+            r"s LIKE '%\\%%'",
+            "s LIKE '_'",
+            "s RLIKE '^[a-z]+$'",
+            "contains(s, 'b')",
+        ),
         *("nullif(i, 0)", "if(b, i, n)", "least(d, f, i)", "greatest(d, f)", "greatest(b, TRUE)", "i IN (1, NULL)"),
     ]
     rows = random_rows(random.Random(SEED), 400)
     expressions = [parse(text) for text in texts]
     assert disagreements(expressions, rows, in_spark(session, expressions, rows)) == []
+
+
+def test_the_ends_of_time_have_the_same_results_in_both_readings(session):
+    rng = random.Random(SEED)
+    moments = [
+        -(2**63),
+        -(2**63) + 1,
+        2**63 - 1,
+        253_402_300_800_000_000,
+        -62_167_219_200_000_001,
+        -62_135_596_800_000_001,
+        951_782_400_000_000,
+    ]
+    moments += [rng.randint(-(2**63), 2**63 - 1) for _ in range(200)]
+    days = [106_751_991, 106_751_992, -106_751_991, -106_751_992, 2_932_897, -719_529, 900_000_000, -900_000_000]
+    days += [rng.randint(-900_000_000, 900_000_000) for _ in range(len(moments) - len(days))]
+    spans = [rng.choice((1, -1, 2**63 - 1, -(2**63), 86_400_000_000)) for _ in moments]
+    rows = pa.RecordBatch.from_pydict({
+        "t": pa.array(moments, TIMESTAMP), "day": pa.array(days, pa.int32()).cast(pa.date32()), "n": pa.array(spans)
+    })  # fmt: skip
+    texts = [
+        *(f"date_trunc('{unit}', t)" for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")),
+        *("year(t)", "month(t)", "day(t)", "hour(t)", "minute(t)", "second(t)", "CAST(t AS DATE)", "CAST(t AS BIGINT)"),
+        *(
+            "year(day)",
+            "month(day)",
+            "day(day)",
+            "CAST(day AS TIMESTAMP)",
+            "CAST(day AS STRING)",
+            "CAST(CAST(t AS DATE) AS STRING)",
+        ),
+        *(
+            "t + n",
+            "t - n",
+            "n + t",
+            "t + n + INTERVAL 1 DAY",
+            "t + (n + 1) + n",
+            "t - TIMESTAMP '1999-12-31 23:59:59'",
+            "t < t + n",
+            "least(t, t + n)",
+        ),
+    ]
+    expressions = [parse(text) for text in texts]
+    assert disagreements(expressions, rows, in_spark(session, expressions, rows)) == []
+
+
+def test_sums_that_differ_in_their_order_only_overflow_each_where_they_are_written_to(session):
+    limits = [2**63 - 1, -(2**63), 0, 1, -1, 2**62, None]
+    rows = pa.RecordBatch.from_pydict({"n": pa.array([a for a in limits for _ in limits]), "m": pa.array(limits * len(limits))})
+    texts = [
+        *("n + 1 + m", "n + m + 1", "1 + n + m", "n + (m + 1)", "1 + (n + 2) + m", "n + 1 + 2", "n + 2 - m + 1", "n - 1 - m"),
+        *("n * 2 * m", "n * m * 2", "2 * (n * m)", "n * 2 * 0", "0 * (n * 2)", "-(n * m)", "-(n + 1) + m", "n * m + n * 2"),
+        *("CASE WHEN TRUE THEN n + 1 END + m", "coalesce(n + 1, 0) + m", "CAST(n AS INT) + 2147483647 + 1 + m"),
+    ]
+    expressions = [parse(text) for text in texts]
+    assert disagreements(expressions, rows, in_spark(session, expressions, rows)) == []
+
+
+def test_regular_expressions_are_found_where_java_finds_them(spark):
+    rng = random.Random(SEED)
+    plans = [search_plan(random_regex(rng)) for _ in range(1500)]
+    texts = ["", *(random_text(rng) for _ in range(19))]
+    numbers = range(len(plans) * len(texts))
+    pairs = pa.table({"number": numbers, "pattern": [plan.java for plan in plans for _ in texts], "text": texts * len(plans)})
+    answer = spark.createDataFrame(pairs).selectExpr("number", "text RLIKE pattern AS found").toArrow().sort_by("number")
+    ours = [found for plan in plans for found in plan(pa.array(texts)).to_pylist()]
+    wrong = [at for at, (a, b) in enumerate(zip(answer["found"].to_pylist(), ours, strict=True)) if a != b]
+    assert [(plans[at // len(texts)].java, texts[at % len(texts)]) for at in wrong] == []
+
+
+def test_every_letter_with_a_case_changes_it_alike(spark):
+    letters = [chr(code) for code in range(0x1F000) if not 0xD800 <= code < 0xE000]
+    letters = [each for each in letters if lower(each) != each or upper(each) != each]
+    rows = pa.RecordBatch.from_pydict({"s": pa.array(letters + [f"a{each}\u0301" for each in letters])})
+    expressions = [parse("lower(s)"), parse("upper(s)")]
+    assert disagreements(expressions, rows, in_spark(spark, expressions, rows)) == []
 
 
 def test_powers_agree_but_for_the_last_digits(session):
