@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, Spilling, State, Steered, Timed
 from penstock.kernel.graph import Graph, GraphNode, Port
-from penstock.kernel.ingress import Ingress
-from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.ingress import LATE, Ingress
+from penstock.kernel.packets import Packet
 from penstock.kernel.segments import part_of, prefixed
 from penstock.model.batch import Batch
 from penstock.model.elements import ENDED_AT, NEVER, Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
@@ -187,7 +187,7 @@ class Kernel:
     def _enter(self, entry: str, element: Element | Quarantined) -> None:
         if not isinstance(element, Quarantined):
             self._send((entry, ""), element)
-        elif element.reason == PacketKind.LATE:
+        elif element.reason == LATE:
             self._refused += self._judged((entry, ""), element)
         else:
             self._refused.append(element)

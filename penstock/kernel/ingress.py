@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from penstock.columnar.codes import group_codes
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
 from penstock.kernel.frontiers import Frontiers
-from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
 from penstock.kernel.sharding import foreign_run
 from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
@@ -35,6 +37,9 @@ from penstock.model.scalars import decode, encode
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
 
+#: Reason of rows older than what was promised.
+LATE = "late"
+
 _TOTALS = ("read", "filtered", "late", "after_end", "bad", "violating", "trusted", "used", "useless_punctuations")
 
 
@@ -44,7 +49,8 @@ class EntrySpec:
 
     `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources. `key` is the column
     whose hash alone chose the shard, if there is one. `is_copied` if every shard gets every row: the first one then speaks for
-    all where rows are counted or refused. `has_clock_time`: `disorder` is in microseconds.
+    all where rows are counted or refused. `has_clock_time`: `disorder` is in microseconds. `has_order`: rows of a micro-batch
+    come one after another.
     """
 
     name: str
@@ -59,6 +65,7 @@ class EntrySpec:
     key: str = ""
     is_copied: bool = False
     has_clock_time: bool = False
+    has_order: bool = True
 
 
 class Ingress:
@@ -80,22 +87,26 @@ class Ingress:
         self.totals = dict.fromkeys(_TOTALS, 0)
 
     def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
-        """Elements of one micro-batch: rows, then what became known, then the frontier, then ends."""
+        """Elements of one micro-batch: rows, then what became known, then the frontier, then ends.
+
+        Rows are judged by what was promised before the micro-batch; in which order its packets come makes no difference.
+        """
         refused: list[Quarantined] = []
         found: list[tuple[Batch, Mask]] = []
-        known: dict[int, list[Punctuation]] = {}
         ordered = sorted(packets, key=lambda packet: (packet.partition, packet.sequence))
         for packet in ordered:
             self._count(packet)
-            if packet.kind is PacketKind.VIOLATING and packet.batch is not None:
-                batch = self._in_time(packet.batch, packet.partition, refused)
-                found.append((batch, np.ones(batch.num_rows, np.bool_)))
-            elif packet.kind is not PacketKind.ROWS:
-                refused.append(self._refuse(packet))
-            else:
-                found += self._rows(packet, known.setdefault(packet.partition, []), refused)
+        known = self._announced([packet for packet in ordered if packet.partition != NOBODY])
         for packet in ordered:
-            self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
+            if packet.kind is PacketKind.BAD:
+                refused.append(self._bad(packet))
+            elif packet.batch is not None:
+                batch = self._in_time(packet.batch, packet.partition, refused)
+                is_broken = packet.kind is PacketKind.VIOLATING
+                found.append((batch, np.full(batch.num_rows, is_broken) | self._closed_before(batch, packet.partition, known)))
+        for packet in ordered:
+            if packet.partition != NOBODY:
+                self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
         usable = self._grammatical(found, refused)
         released = [
             valid
@@ -107,20 +118,27 @@ class Ingress:
         news = [mark for mark in merged([*released, *self._unique(usable)]) if self.closed.add(mark)]
         return [*refused, *usable, *news, *self._scoped(ordered), *self._heartbeat(), *self._ends(ordered)]
 
-    def _rows(self, packet: Packet, marks: list[Punctuation], refused: list[Quarantined]) -> list[tuple[Batch, Mask]]:
-        """The packet's rows in time, and which of them match a punctuation before them; adds the packet's own marks."""
-        marks += [*packet.marks, *self._across_tasks(packet)]
-        if packet.batch is None:
-            return []
-        batch = self._in_time(packet.batch, packet.partition, refused)
+    def _closed_before(self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]]) -> Mask:
+        """Rows that match a punctuation before them: of an earlier micro-batch, or at a smaller position of their partition."""
         columns = dict(zip(batch.schema.names, batch.rows.columns, strict=True))
         wrong = self.closed.mask(columns, batch.num_rows)
         if len(self.alignment.partitions) > 1:  # what a single partition says is closed at once
-            wrong |= self.alignment.said_by(packet.partition).mask(columns, batch.num_rows)
-        return [(batch, wrong | follows_its_punctuation(batch, marks))]
+            wrong |= self.alignment.said_by(partition).mask(columns, batch.num_rows)
+        among_rows = [mark for mark in known.get(partition, ()) if mark.pos != LAST]
+        return wrong | follows_its_punctuation(batch, among_rows) if among_rows else wrong
+
+    def _announced(self, packets: Sequence[Packet]) -> dict[int, list[Punctuation]]:
+        """What the pieces of each source partition say, one by one and together."""
+        known = {}
+        for partition, same in groupby(packets, lambda packet: packet.partition):
+            pieces = list(same)
+            said = [mark for packet in pieces for mark in packet.marks]
+            known[partition] = [*said, *self._across_tasks(partition, [packet for packet in pieces if packet.edges])]
+        return known
 
     def _count(self, packet: Packet) -> None:
-        self.alignment.see_partition(packet.partition)
+        if packet.partition != NOBODY:
+            self.alignment.see_partition(packet.partition)
         self.totals["read"] += packet.total
         self.totals["filtered"] += packet.filtered
 
@@ -142,10 +160,8 @@ class Ingress:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _refuse(self, packet: Packet) -> Quarantined:
+    def _bad(self, packet: Packet) -> Quarantined:
         assert packet.batch is not None
-        if packet.kind is PacketKind.LATE:
-            return self._late(packet.batch, packet.partition)
         self.totals["bad"] += packet.batch.num_rows
         text = f"{packet.batch.num_rows} rows of stream '{self.spec.stream}' are {packet.reason}"
         if self.spec.on_bad is RowPolicy.ERROR:
@@ -158,13 +174,13 @@ class Ingress:
         self.totals["late"] += batch.num_rows
         bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
         text = (
-            f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than its newest row "
-            f"by more than the declared disorder bound of {bound}"
+            f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than the newest row "
+            f"of earlier micro-batches by more than the declared disorder bound of {bound}"
         )
         if self.spec.on_late is RowPolicy.ERROR:
             advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"
             raise LateRows(f"{text}; {advice}", f"stream '{self.spec.stream}'")
-        return Quarantined(batch, "late", text, self.spec.stream)
+        return Quarantined(batch, LATE, text, self.spec.stream)
 
     def _after_end(self, batch: Batch) -> Quarantined:
         """The stream was declared ended, and its source still had rows: no fault of theirs, so never an error."""
@@ -224,43 +240,55 @@ class Ingress:
         columns = [constraint.column for constraint in self.spec.constraints if constraint.kind is ConstraintKind.UNIQUE]
         return [mark for batch in batches for column in columns for mark in UniqueAttribute(column).derive(batch.rows, batch.pos)]
 
-    def _across_tasks(self, packet: Packet) -> list[Punctuation]:
-        """Ordered and clustered attributes: what this packet's header says together with earlier ones."""
+    def _across_tasks(self, partition: int, pieces: Sequence[Packet]) -> list[Punctuation]:
+        """Ordered and clustered attributes: what the headers of a partition say together, and with earlier ones."""
         marks: list[Punctuation] = []
-        for label, edge in packet.edges.items():
+        edges: dict[str, list[Any]] = {}
+        for packet in pieces:
+            for label, edge in packet.edges.items():
+                edges.setdefault(label, []).append(edge)
+        for label, found in edges.items():
             kind, column = label.split(":", 1)
-            if kind == "scope":
-                continue  # for operators, not about rows that violate it
-            if kind == "within":
-                known_values = self.open_clusters.setdefault(column, {}).setdefault(packet.partition, OpenClusters())
-                ended = known_values.follow(ClusterEdge.from_json(edge))
-                marks += [self._mark(column, one_of(ended), -1)] if ended else []
-            elif kind == "ordered":
+            if kind == "ordered":
                 # The range ends below the newest value; the packing task has judged the rows it was learnt from.
-                greatest, position = edge
-                marks.append(self._mark(column, between(None, decode(greatest), True, False), position))
-            else:
-                known = self.clustered.setdefault(column, {})
-                first, last = map(decode, edge)
-                open_value = known.get(packet.partition)
-                if open_value is not None and not constant(open_value).matches(first):
-                    marks.append(self._mark(column, constant(open_value), -1))
-                known[packet.partition] = last
+                marks += [self._mark(column, between(None, decode(most), True, False), position) for most, position in found]
+            elif kind == "clustered":
+                marks += self._next_cluster(column, partition, [end for edge in found for end in edge])
+            elif kind in ("within", "together"):
+                clusters = self.open_clusters.setdefault(column, {}).setdefault(partition, OpenClusters())
+                behind = [packet.sequence - 1 for packet in pieces if label in packet.edges]
+                closed = _followed(clusters, kind, list(zip(behind, found, strict=True)), _overlap(pieces))
+                marks += [self._mark(column, one_of(values), at) for at, values in closed if values]
+        return marks
+
+    def _next_cluster(self, column: str, partition: int, ends: Sequence[tuple[Any, int]]) -> list[Punctuation]:
+        """A value that another one follows is closed from that one on. `ends` are those of all pieces: value and position."""
+        known = self.clustered.setdefault(column, {})
+        marks = []
+        for coded_value, position in sorted(ends, key=itemgetter(1)):
+            value = decode(coded_value)
+            before = known.get(partition)
+            if before is not None and not constant(before).matches(value):
+                marks.append(self._mark(column, constant(before), position))
+            known[partition] = value
         return marks
 
     def _scoped(self, packets: Sequence[Packet]) -> list[Element]:
         """What is announced about the next rows, when that changes; statements about a probable end pass at once."""
         probable: list[Element] = []
-        for packet in packets:
-            self.scopes.see_partition(packet.partition)
-            passed, left = packet.edges.get("scope:", (0, ()))
-            self.scopes.pass_rows(packet.partition, passed)
-            for statement in map(decoded, left):
-                if statement.is_positive and statement.rows:
-                    self.scopes.announce(packet.partition, statement)
-                elif not statement.is_positive:
-                    agreed = self.scopes.doubt(packet.partition, statement)
-                    probable += [] if agreed is None else [agreed.to_herald()]
+        for partition, same in groupby(packets, lambda packet: packet.partition):
+            if partition == NOBODY:
+                continue
+            self.scopes.see_partition(partition)
+            pieces = [packet for packet in same if packet.kind is PacketKind.ROWS]
+            told = [packet.edges.get("scope:", (0, ())) for packet in pieces]
+            if not self.spec.has_order or _overlap(pieces):
+                # Any row may have come behind a scope: what is left behind all of them is sure.
+                told = [(0, [scope for _, left in told for scope in left]), (sum(passed for passed, _ in told), ())]
+            for passed, left in told:
+                self.scopes.pass_rows(partition, passed)
+                for statement in map(decoded, left):
+                    probable += self._scope(partition, statement)
         current = self.scopes.current()
         if current == self._told:
             return probable
@@ -268,6 +296,14 @@ class Ingress:
         changed = current is None or self._told is None or current.patterns != self._told.patterns
         self._told = current
         return [*probable, (current or ScopedPunctuation.nothing_known()).to_herald()] if changed else probable
+
+    def _scope(self, partition: int, statement: ScopedPunctuation) -> list[Element]:
+        if statement.is_positive:
+            if statement.rows:
+                self.scopes.announce(partition, statement)
+            return []
+        agreed = self.scopes.doubt(partition, statement)
+        return [] if agreed is None else [agreed.to_herald()]
 
     def _mark(self, column: str, pattern: Pattern, pos: int) -> Punctuation:
         return Punctuation.of(self.spec.schema.names, 0, pos, **{column: pattern})
@@ -309,6 +345,23 @@ class Ingress:
         self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = {**dict.fromkeys(_TOTALS, 0), **meta["totals"]}
+
+
+def _overlap(pieces: Sequence[Packet]) -> bool:
+    """Whether tasks hold rows of one partition of which none are all before the others; pieces come by their first position."""
+    return any(following.sequence <= packet.last for packet, following in pairwise(pieces))
+
+
+def _followed(clusters: OpenClusters, kind: str, found: Sequence[tuple[int, Any]], is_mixed: bool) -> list[tuple[int, list[Any]]]:
+    """Values that pieces of a partition turn out to have closed, and behind which position. `found` has pieces' edges by it."""
+    if kind == "together":
+        seen = {decode(value) for _, edge in found for value in edge[2]}
+        return [(LAST, clusters.follow_together(found[0][1][0], sum(edge[1] for _, edge in found), seen))]
+    edges = [(behind, ClusterEdge.from_json(edge)) for behind, edge in found]
+    if not is_mixed:
+        return [(behind, clusters.follow(edge)) for behind, edge in edges]
+    seen = {value for _, edge in edges for value, _ in (*edge.head, *edge.tail)}
+    return [(LAST, clusters.follow_together(edges[0][1].within, sum(edge.rows for _, edge in edges), seen))]
 
 
 def _repeats(batch: Batch, column: str, wrong: Mask) -> Mask:

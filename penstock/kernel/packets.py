@@ -14,10 +14,15 @@ from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, Control
 from penstock.model.punctuation import Punctuation
 
+#: Instead of a source partition: who sent this, or where it stood, is not known.
+NOBODY = -1
+
+#: The position of what holds from the end of a micro-batch on: behind all its rows.
+LAST = 2**63 - 1
+
 
 class PacketKind(StrEnum):
     ROWS = "rows"
-    LATE = "late"
     BAD = "bad"
     #: Rows that break a declared constraint within their packing task.
     VIOLATING = "violating"
@@ -34,16 +39,19 @@ class Packet:
     ----------
     entry
         Name of the kernel entry it is for (or of the output it belongs to).
-    partition, sequence
-        Source partition, and the packet's number within its packing task: together they restore the order.
+    partition
+        Source partition, or `NOBODY`.
+    sequence, last
+        Positions of the first and the last row of the piece, whichever shard they went to.
     newest
-        Greatest event time of the partition seen by the packing task, whichever shard the rows went to.
+        Greatest event time in the piece, whichever shard the rows went to.
     frontier
         A promise made upstream (derived streams, heartbeats): nothing older comes from this partition.
     total
         Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
     edges
-        For declared attributes: first and last value (clustered), greatest value and last position (ordered).
+        For declared attributes: first and last value and where they stand (clustered), greatest value and last position
+        (ordered), values (clustered, where rows have no order).
     ends
         Queries whose last row has left this partition of a derived stream; an empty name means all of them.
     """
@@ -62,10 +70,13 @@ class Packet:
     edges: Mapping[str, Any] = field(default_factory=dict)
     control: Control | None = None
     ends: tuple[str, ...] = ()
+    last: int = 0
 
     def encode(self) -> tuple[str, bytes | None]:
         """Header text and body."""
         header: dict[str, Any] = {"e": self.entry, "k": self.kind.value, "p": self.partition, "s": self.sequence}
+        if self.last:
+            header["l"] = self.last
         if self.newest != NEVER:
             header["n"] = self.newest
         if self.frontier != NEVER:
@@ -108,4 +119,5 @@ class Packet:
             edges=found.get("d", {}),
             control=Control(control[0], control[1], control[2]) if control else None,
             ends=tuple(found.get("q", ())),
+            last=found.get("l", 0),
         )

@@ -1,4 +1,4 @@
-"""Split rows by shard, before the exchange: positions, lateness within the task, punctuations, headers for every shard.
+"""Split rows by shard, before the exchange: positions, punctuations, headers for every shard.
 
 The same function packs a Spark task and a local batch, so both hosts take the same decisions.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.columnar.matching import shifted
 from penstock.errors import InvalidPattern
-from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
 from penstock.kernel.sharding import shard_of
 from penstock.metadata.listed import ListedMarks, read_listed
@@ -39,6 +38,7 @@ TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position",
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = 16
+_MOST_POSITIONS = 1 << 47
 
 #: Up to this many shards looking for the rows of each is faster than sorting.
 _FEW_SHARDS = 8
@@ -74,15 +74,11 @@ class Route:
         return Schema.from_arrow(self.columns, f"stream '{self.stream.name}'")
 
 
-def pack(
-    rows: pa.RecordBatch,
-    route: Route,
-    base: int,
-    sequence: int = 0,
-    newest: dict[int, int] | None = None,
-    starts: Sequence[int] = (),
-) -> Iterator[tuple[int, Packet]]:
+def pack(rows: pa.RecordBatch, route: Route, base: int) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
+
+    Whether rows are late is not known here: that depends on what earlier micro-batches promised, not on the rows, files or
+    tasks beside them.
 
     Parameters
     ----------
@@ -90,71 +86,65 @@ def pack(
         Entry columns, then the system columns that the host knows.
     base
         Position of the first row where the source has no positions of its own.
-    newest
-        Greatest event time of each source partition so far; kept up to date here. A task that packs its rows in several
-        pieces hands in the same mapping each time, so that lateness does not depend on the pieces.
-    starts
-        Positions, counted from `base`, at which another file begins where each file has its own course: a row is late only
-        after newer rows of its file. What promises hold across files is known where partitions and positions are named.
     """
-    known = {} if newest is None else newest
     for partition, part, positions in _by_partition(rows, base):
-        files = () if POSITION in rows.schema.names else starts
-        yield from _pack_partition(part, positions, route, partition, sequence, known, files)
+        yield from _pack_partition(part, positions, route, partition, base)
 
 
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
-    """Rows and positions of each source partition."""
-    has_own = POSITION in rows.schema.names
-    positions = int64s(pc.fill_null(rows.column(POSITION), 0)) if has_own else np.arange(base, base + rows.num_rows)
-    if PARTITION not in rows.schema.names:
-        yield 0, rows, positions
-        return
-    ids = int64s(pc.fill_null(rows.column(PARTITION), 0))
-    if has_own:
+    """Rows and positions of each source partition, in the order of the positions; without rows nobody has said anything."""
+    names = rows.schema.names
+    owners = int64s(pc.fill_null(rows.column(PARTITION), NOBODY)) if PARTITION in names else np.zeros(rows.num_rows, np.int64)
+    positions = np.arange(base, base + rows.num_rows)
+    if POSITION in names:
+        offsets = int64s(pc.fill_null(rows.column(POSITION), -1))
+        owners = np.where((offsets >= 0) & (offsets < _MOST_POSITIONS), owners, NOBODY)
         # Partitions count from zero each; positions of the stream must differ, or ties would have no order.
-        positions = (positions << _PARTITION_BITS) | (ids & (1 << _PARTITION_BITS) - 1)
-    for value in np.unique(ids).tolist() or [0]:
-        chosen = np.flatnonzero(ids == value)
-        yield value, rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen)), positions[chosen]
+        own = (offsets << _PARTITION_BITS) | owners if PARTITION in names else offsets
+        positions = np.where(owners == NOBODY, positions, own)
+    owners = np.where((owners >= 0) & (owners < 1 << _PARTITION_BITS), owners, NOBODY)
+    for owner in np.unique(owners).tolist() or [NOBODY if PARTITION in names else 0]:
+        chosen = np.flatnonzero(owners == owner)
+        if (np.diff(positions[chosen]) < 0).any():
+            chosen = chosen[np.argsort(positions[chosen], kind="stable")]
+        is_all = len(chosen) == rows.num_rows and (np.diff(chosen) == 1).all()
+        yield owner, rows if is_all else rows.take(pa.array(chosen)), positions[chosen]
 
 
 def _pack_partition(
-    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, sequence: int, newest: dict[int, int],
-    starts: Sequence[int],
-) -> Iterator[tuple[int, Packet]]:  # fmt: skip
-    listed, marks, scopes, rows, positions, bad_marks = _take_marks(rows, positions, route)
-    total = rows.num_rows + len(bad_marks)
-    good, bad = _sound(rows, route)
-    yield from _refused(rows, positions, bad, route, partition, sequence, bad_marks)
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int
+) -> Iterator[tuple[int, Packet]]:
+    first, last = (int(positions[0]), int(positions[-1])) if len(positions) else (base, base - 1)
+    found = _take_marks(rows, positions, route, partition)
+    rows, positions = found.rows, found.positions
+    good, bad = _sound(rows, route, partition)
+    yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
     batch = _entry_batch(rows, positions, good, route)
     kept = _mask(rows, KEEP)[good]
-    cuts = np.searchsorted(batch.pos, np.array(starts, np.int64))
-    before = newest.get(partition, NEVER)
-    late = _late_within_task(batch.ts, route.stream.disorder, before, cuts)
-    newest[partition] = int(batch.ts[cuts[-1] :].max(initial=NEVER)) if len(cuts) else int(batch.ts.max(initial=before))
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
-    edges |= _scope_edge(scopes, positions, route)
-    broken |= _after_listed(batch, listed, route)
+    edges |= _scope_edge(found.scopes, positions, route)
+    broken |= _after_listed(batch, found.listed, route)
     home = partition % route.shards
-    shares = by_shard(batch.filter(kept & ~late & ~broken), route.keys, route.shards, home)
+    shares = by_shard(batch.filter(kept & ~broken), route.keys, route.shards, home)
     unseen = unique_of(batch.filter(~kept), route.stream, dict(route.kept)) if not kept.all() else []
-    routed = _route_marks([*_as_punctuations(listed, route), *marks, *derived, *unseen], route, home)
-    filtered = int((~kept).sum())
+    said = _in_place([*_as_punctuations(found.listed, route), *found.marks, *derived], route)
+    routed = _route_marks([*said, *unseen], route, home)
+    newest = int(batch.ts.max(initial=NEVER))
     for shard in range(route.shards):
         yield shard, Packet(
-            route.entry, PacketKind.ROWS, partition, sequence, shares.get(shard), int(batch.ts.max(initial=before)),
-            marks=tuple(routed.get(shard, ())), total=total if shard == home else 0,
-            filtered=filtered if shard == home else 0, edges=edges,
+            route.entry, PacketKind.ROWS, partition, first, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
+            total=rows.num_rows + len(found.unreadable) if shard == home else 0,
+            filtered=int((~kept).sum()) if shard == home else 0, edges=edges, last=last,
         )  # fmt: skip
     # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
-    # Late rows go where their key is, too: who keeps its state can tell more about them.
-    late_keys = None if route.keys == EVERYWHERE else route.keys
-    for shard, share in by_shard(batch.filter(kept & late), late_keys, route.shards, home).items():
-        yield shard, Packet(route.entry, PacketKind.LATE, partition, sequence, share, reason="late")
-    if (kept & broken & ~late).any():
-        for shard, share in by_shard(batch.filter(kept & broken & ~late), route.keys, route.shards, home).items():
-            yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, sequence, share)
+    if (kept & broken).any():
+        for shard, share in by_shard(batch.filter(kept & broken), route.keys, route.shards, home).items():
+            yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, first, share)
+
+
+def _in_place(marks: Sequence[Punctuation], route: Route) -> list[Punctuation]:
+    """Punctuations where they stand among rows that have an order, else behind all rows of the micro-batch."""
+    return list(marks) if route.stream.has_order else [replace(mark, pos=LAST) for mark in marks]
 
 
 def _mask(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
@@ -164,16 +154,27 @@ def _mask(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     return result
 
 
-def _sound(rows: pa.RecordBatch, route: Route) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[np.bool_]]]:
-    """Usable rows, and masks of the others by reason."""
-    untimed = rows.column(TIME).is_null().to_numpy(zero_copy_only=False)
-    malformed = np.zeros(rows.num_rows, np.bool_)
-    if BAD in rows.schema.names:
-        malformed = rows.column(BAD).is_valid().to_numpy(zero_copy_only=False)
-    untimed = untimed & ~malformed
-    missing = _misses_a_value(rows, route) & ~malformed & ~untimed
-    reasons = {"malformed": malformed, "no-timestamp": untimed, "missing-value": missing}
-    return ~(malformed | untimed | missing), {reason: mask for reason, mask in reasons.items() if mask.any()}
+def _sound(rows: pa.RecordBatch, route: Route, partition: int) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[np.bool_]]]:
+    """Usable rows, and masks of the others by reason; the first reason that holds counts."""
+    reasons = {
+        "malformed": _is_malformed(rows),
+        "no-position": np.full(rows.num_rows, partition == NOBODY),
+        "no-timestamp": rows.column(TIME).is_null().to_numpy(zero_copy_only=False),
+        "missing-value": _misses_a_value(rows, route),
+    }
+    good = np.ones(rows.num_rows, np.bool_)
+    bad = {}
+    for reason, mask in reasons.items():
+        bad[reason] = mask & good
+        good &= ~mask
+    return good, {reason: mask for reason, mask in bad.items() if mask.any()}
+
+
+def _is_malformed(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    if BAD not in rows.schema.names:
+        return np.zeros(rows.num_rows, np.bool_)
+    result: npt.NDArray[np.bool_] = rows.column(BAD).is_valid().to_numpy(zero_copy_only=False)
+    return result
 
 
 def _misses_a_value(rows: pa.RecordBatch, route: Route) -> npt.NDArray[np.bool_]:
@@ -199,34 +200,21 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 
-def _late_within_task(ts: Int64s, disorder: int, newest: int, cuts: Int64s) -> npt.NDArray[np.bool_]:
-    """Rows older than an earlier row of the task by more than the declared bound: a broken promise, however batches are cut.
-
-    From each of `cuts` on only rows behind it count as earlier.
-    """
-    newest_before = np.concatenate(([newest], ts[:-1]))[: len(ts)]
-    newest_before[cuts[cuts < len(ts)]] = NEVER
-    for first, stop in pairwise([0, *cuts.tolist(), len(ts)]):
-        np.maximum.accumulate(newest_before[first:stop], out=newest_before[first:stop])
-    result: npt.NDArray[np.bool_] = ts < shifted(newest_before, -disorder)
-    return result
-
-
 def _refused(
     rows: pa.RecordBatch, positions: Int64s, bad: Mapping[str, npt.NDArray[np.bool_]], route: Route, partition: int,
-    sequence: int, bad_marks: Sequence[tuple[int, str]],
+    first: int, bad_marks: Sequence[tuple[int, str]],
 ) -> Iterator[tuple[int, Packet]]:  # fmt: skip
     home = partition % route.shards
     for reason, mask in bad.items():
         chosen = np.flatnonzero(mask)
         shown = rows.drop_columns([name for name in (KEEP, PARTITION) if name in rows.schema.names])
         batch = Batch(shown.take(pa.array(chosen)), np.zeros(len(chosen), np.int64), positions[chosen])
-        yield home, Packet(route.entry, PacketKind.BAD, partition, sequence, batch, reason=reason)
+        yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason=reason)
     if bad_marks:
         texts = pa.RecordBatch.from_pydict({"punctuation": [text for _, text in bad_marks]})
         where = np.array([position for position, _ in bad_marks], np.int64)
         batch = Batch(texts, np.zeros(len(where), np.int64), where)
-        yield home, Packet(route.entry, PacketKind.BAD, partition, sequence, batch, reason="bad-punctuation")
+        yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason="bad-punctuation")
 
 
 def by_shard(batch: Batch, keys: tuple[str, ...] | None, shards: int, home: int) -> dict[int, Batch]:
@@ -258,36 +246,45 @@ def _places_by_shard(numbers: Int64s, shards: int) -> list[Int64s]:
 # -- punctuations ----------------------------------------------------------------------------------------------------
 
 
-def _take_marks(
-    rows: pa.RecordBatch, positions: Int64s, route: Route
-) -> tuple[
-    list[ListedMarks], list[Punctuation], list[tuple[int, ScopedPunctuation]], pa.RecordBatch, Int64s, list[tuple[int, str]]
-]:
-    """Embedded punctuations, those of the simplest form in columns; scopes with their positions; the remaining rows and their
-    positions; marks that cannot be read.
-    """
-    if MARK not in rows.schema.names or rows.column(MARK).null_count == rows.num_rows:
-        return [], [], [], rows, positions, []
-    is_mark = rows.column(MARK).is_valid().to_numpy(zero_copy_only=False)
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Rows with their positions, and the punctuations that stood among them."""
+
+    rows: pa.RecordBatch
+    positions: Int64s
+    #: Those of the simplest form, in columns.
+    listed: Sequence[ListedMarks] = ()
+    marks: Sequence[Punctuation] = ()
+    scopes: Sequence[tuple[int, ScopedPunctuation]] = ()
+    #: Position of each text that cannot be read, and what is wrong with it.
+    unreadable: Sequence[tuple[int, str]] = ()
+
+
+def _take_marks(rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int) -> _Marked:
+    """Embedded punctuations apart from rows. Records that did not parse, or that no partition sent, are rows: bad ones."""
+    if MARK not in rows.schema.names or rows.column(MARK).null_count == rows.num_rows or partition == NOBODY:
+        return _Marked(rows, positions)
+    is_mark = rows.column(MARK).is_valid().to_numpy(zero_copy_only=False) & ~_is_malformed(rows)
     places = np.flatnonzero(is_mark)
-    listed, is_read = read_listed(rows.column(MARK).take(pa.array(places)), positions[places], route.stream.schema)
+    texts = rows.column(MARK).take(pa.array(places))
+    listed, is_read = read_listed(texts, positions[places], route.stream.schema)
     marks: list[Punctuation] = []
     scopes: list[tuple[int, ScopedPunctuation]] = []
     unreadable: list[tuple[int, str]] = []
-    for index in places[~is_read].tolist():  # other forms are few; each becomes an object anyway
-        text = rows.column(MARK)[index].as_py()
+    for index in np.flatnonzero(~is_read).tolist():  # other forms are few; each becomes an object anyway
+        text, position = texts[index].as_py(), int(positions[places[index]])
         try:
-            mark = read_mark(text, route, int(positions[index]))
+            mark = read_mark(text, route, position)
             if isinstance(mark, ScopedPunctuation):
-                scopes.append((int(positions[index]), mark))
+                scopes.append((position, mark))
             elif mark is not None:
                 marks.append(mark)
         except InvalidPattern as found:
             if route.stream.punctuations is not None and route.stream.punctuations.on_bad is RowPolicy.ERROR:
                 raise
-            unreadable.append((int(positions[index]), f"{text}: {found.message}"))
+            unreadable.append((position, f"{text}: {found.message}"))
     keep = np.flatnonzero(~is_mark)
-    return listed, marks, scopes, rows.drop_columns([MARK]).take(pa.array(keep)), positions[keep], unreadable
+    return _Marked(rows.take(pa.array(keep)), positions[keep], listed, marks, scopes, unreadable)
 
 
 def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctuation]:
@@ -301,7 +298,7 @@ def _after_listed(batch: Batch, listed: Sequence[ListedMarks], route: Route) -> 
     """Rows that follow the punctuation of their value. Judged here, where every punctuation still has its own position."""
     renamed = dict(route.kept)
     wrong = np.zeros(batch.num_rows, np.bool_)
-    for item in listed:
+    for item in listed if route.stream.has_order else ():
         if item.column in renamed:
             wrong |= item.precede(batch.column(renamed[item.column]), batch.pos)
     return wrong
@@ -325,7 +322,9 @@ def _scope_edge(scopes: Sequence[tuple[int, ScopedPunctuation]], positions: Int6
     """The rows that have passed, and what is left of each scope behind them; for streams whose rows may carry scopes."""
     if route.stream.punctuations is None or not (scopes or len(positions)):
         return {}
-    left = [scope.after(int(np.count_nonzero(positions > at))) for at, scope in scopes]
+    # Without order any row may have come behind the scope; the shards know how many there are.
+    has_order = route.stream.has_order
+    left = [scope.after(int(np.count_nonzero(positions > at))) if has_order else scope for at, scope in scopes]
     return {"scope:": [len(positions), [coded(scope) for scope in left]]}
 
 

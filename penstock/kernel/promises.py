@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Column, Expr, columns_of, substitute
 from penstock.expressions.parse import parse
+from penstock.kernel.packets import LAST
 from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
 from penstock.metadata.generation import closed_by_rule, cluster_edge
 from penstock.model.batch import Batch, Int64s
@@ -29,13 +30,19 @@ from penstock.model.scalars import encode, plain
 def derive(
     batch: Batch, stream: StreamDeclaration, renamed: Mapping[str, str], kept: Mask
 ) -> tuple[dict[str, Any], list[Punctuation], Mask]:
-    """What declared constraints say about this task's rows, and which rows break them; a shard adds what holds across tasks."""
+    """What declared constraints say about this task's rows, and which rows break them; a shard adds what holds across tasks.
+
+    Rows that have no order among themselves break nothing here: they may have been written in an order that keeps the promise.
+    """
     edges: dict[str, Any] = {}
     marks: list[Punctuation] = []
     broken = np.zeros(batch.num_rows, np.bool_)
     for constraint in stream.constraints:
         column = renamed.get(stream.schema[constraint.column].name)
-        if column is None:
+        if column is None or not batch.num_rows:
+            continue
+        if constraint.kind is ConstraintKind.CLUSTERED and not stream.has_order:
+            edges[f"together:{column}"] = _values_together(batch.column(column), constraint.within)
             continue
         if constraint.within:
             # A row without value is a row too: it may be one too many between two rows of a value.
@@ -52,17 +59,27 @@ def derive(
             broken[present] |= _follows_unwanted(values, kept[present])
         elif constraint.kind is ConstraintKind.ORDERED:
             ranks = _ranks(values)
-            broken[present] |= ranks < np.maximum.accumulate(ranks)
+            broken[present] |= (ranks < np.maximum.accumulate(ranks)) & stream.has_order
             greatest = values[int(np.argmax(ranks))]
-            edges[f"ordered:{column}"] = [encode(plain(greatest)), int(batch.pos.max())]
+            edges[f"ordered:{column}"] = [encode(plain(greatest)), int(batch.pos.max()) if stream.has_order else LAST]
         else:
             broken[present] |= _comes_again(values)
-            edges[f"clustered:{column}"] = [encode(plain(values[0])), encode(plain(values[len(values) - 1]))]
+            ends = [(plain(values[at]), int(batch.pos[present[at]])) for at in (0, len(present) - 1)]
+            edges[f"clustered:{column}"] = [[encode(value), position] for value, position in ends]
             marks += ClusteredAttribute(column).derive(batch.rows, batch.pos)
     for generator in stream.generators:
         if generator.kind is GeneratorKind.WHEN and batch.num_rows:
-            marks += _obey_rule(generator, batch, renamed, broken)
+            closing, late = _obey_rule(generator, batch, renamed)
+            marks += closing
+            broken |= late & stream.has_order
     return edges, [mark.extend(batch.schema.names) for mark in marks], broken
+
+
+def _values_together(column: pa.Array, within: int) -> list[Any]:
+    """Of rows without order: the gap that is declared, how many rows count, and which values they have."""
+    present = comparable(column).drop_null()
+    # Where a gap is declared a row without value is a row too, otherwise NULL says nothing.
+    return [within, len(column) if within else len(present), [encode(plain(value)) for value in pc.unique(present)]]
 
 
 def _closing(column: str, closed: Pattern, batch: Batch) -> list[Punctuation]:
@@ -70,16 +87,15 @@ def _closing(column: str, closed: Pattern, batch: Batch) -> list[Punctuation]:
     return [] if closed.is_empty else [Punctuation((column,), (closed,), 0, int(batch.pos.max()))]
 
 
-def _obey_rule(generator: Generator, batch: Batch, renamed: Mapping[str, str], broken: Mask) -> list[Punctuation]:
-    """What rows that meet the rule's condition close; adds rows behind the close of their value to `broken`."""
+def _obey_rule(generator: Generator, batch: Batch, renamed: Mapping[str, str]) -> tuple[list[Punctuation], Mask]:
+    """What rows that meet the rule's condition close, and rows behind the close of their value."""
     condition = _condition(generator.condition)
     if not {generator.column, *columns_of(condition)} <= set(renamed):
-        return []  # the query does not read what the rule looks at
+        return [], np.zeros(batch.num_rows, np.bool_)  # the query does not read what the rule looks at
     column = renamed[generator.column]
     here = substitute(condition, {old: Column(new) for old, new in renamed.items()})
     closed, late = closed_by_rule(batch.column(column), mask(here, batch.rows))
-    broken |= late
-    return _closing(column, closed, batch)
+    return _closing(column, closed, batch), late
 
 
 @cache

@@ -317,7 +317,7 @@ class _Builder:
         self._level(level).entries[name] = EntrySpec(
             name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
             stream.on_late, stream.on_bad, stream.on_violation, key=_only_key(keys), is_copied=keys == EVERYWHERE,
-            has_clock_time=stream.has_clock_time,
+            has_clock_time=stream.has_clock_time, has_order=stream.has_order,
         )  # fmt: skip
         return name
 

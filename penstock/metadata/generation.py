@@ -6,7 +6,7 @@ changes nothing: what a batch cannot decide alone is handed on as an *edge* and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,6 +132,20 @@ class OpenClusters:
                 ages[value] = age + edge.rows
         self.ages = {**ages, **tail}
         return closed
+
+    def follow_together(self, within: int, rows: int, seen: Set[Any]) -> list[Any]:
+        """Take in rows that have no order: any of them may be the last one of its value, so a value goes on wherever it is seen.
+
+        Examples
+        --------
+        >>> known = OpenClusters()
+        >>> known.follow_together(0, 3, {5, 7}), known.follow_together(0, 2, {7, 9})
+        ([], [5])
+        """
+        ages = dict.fromkeys(seen, 0)
+        absent = {value: age + rows for value, age in self.ages.items() if value not in seen}
+        self.ages = {**ages, **{value: age for value, age in absent.items() if age <= within}}
+        return [value for value, age in absent.items() if age > within]
 
     def to_json(self) -> list[Any]:
         """State that `from_json` turns back."""

@@ -199,3 +199,15 @@ class StreamDeclaration:
     def has_clock_time(self) -> bool:
         """Whether durations (minutes, hours) make sense for this stream."""
         return bool(pa.types.is_timestamp(self.schema[self.timestamp].type))
+
+    @property
+    def has_order(self) -> bool:
+        """Whether rows of one micro-batch come one after another, so that a row can come behind a punctuation among them.
+
+        They do where they have positions, or where one reader hands all of them over. Files are dealt to tasks in any order,
+        and a DataFrame has none: there all rows of a micro-batch count as concurrent.
+        """
+        if self.position_column or not self.source.format:
+            return True
+        options = {name.lower(): text for name, text in self.source.options.items()}
+        return self.source.format.lower() == "feed" and options.get("partitions", "1") == "1"

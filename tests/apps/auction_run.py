@@ -49,12 +49,13 @@ def plain_rows(stream: StreamDeclaration) -> Iterator[Row]:
     """Every row in time, punctuations left out, with its event time in microseconds as `us`."""
     newest: dict[int, int] = defaultdict(int)
     for start in range(0, SECONDS, SECONDS_PER_BATCH):
+        promised = {part: us - stream.disorder for part, us in newest.items()}
         for batch in rows_of(stream, start, start + SECONDS_PER_BATCH):
             times = batch.column(stream.schema.index(stream.timestamp)).cast(pa.int64()).to_pylist()
             for row, us in zip(batch.to_pylist(), times, strict=True):
                 if row.get("mark") is not None:
                     continue
-                if us >= newest[row["part"]] - stream.disorder:
+                if us >= promised.get(row["part"], 0):
                     yield {**row, "us": us}
                 newest[row["part"]] = max(newest[row["part"]], us)
 

@@ -50,8 +50,8 @@ class Shards:
     def run(self, tasks: Sequence[pa.RecordBatch], restart: bool = False) -> list[Any]:
         """One micro-batch."""
         packets: list[tuple[int, Packet]] = []
-        for number, rows in enumerate(tasks):
-            packets += pack(rows, self.route, self.base, number)
+        for rows in tasks:
+            packets += pack(rows, self.route, self.base)
             self.base += rows.num_rows
         found = []
         for shard, guard in enumerate(self.guards):
@@ -59,7 +59,8 @@ class Shards:
                 saved = guard.snapshot()
                 guard = self.guards[shard] = Ingress(self.spec, shard, len(self.guards))
                 guard.restore(saved)
-            mine = [Packet.decode(*packet.encode()) for target, packet in packets if target == shard]
+            # An exchange keeps no order.
+            mine = [Packet.decode(*packet.encode()) for target, packet in reversed(packets) if target == shard]
             found += guard.admit(mine)
         self.elements += found
         return found

@@ -1,4 +1,4 @@
-"""Packing: positions, lateness, punctuations and headers do not depend on how rows are cut."""
+"""Packing: positions, punctuations and headers do not depend on how rows are cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from penstock.errors import InvalidPattern
-from penstock.kernel.packets import Packet, PacketKind
+from penstock.kernel.packets import NOBODY, Packet, PacketKind
 from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
 from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
@@ -41,13 +41,12 @@ def pieces(rows: pa.RecordBatch, cuts: Sequence[int]) -> list[pa.RecordBatch]:
     return [rows.slice(start, stop - start) for start, stop in pairwise(bounds)]
 
 
-def packed(rows: pa.RecordBatch, where: Route, cuts: Sequence[int] = (), files: Sequence[int] = ()) -> list[tuple[int, Packet]]:
-    """One task that packs its rows in pieces; from each number in `files` on they are of another file."""
+def packed(rows: pa.RecordBatch, where: Route, cuts: Sequence[int] = ()) -> list[tuple[int, Packet]]:
+    """One task that packs its rows in pieces."""
     found: list[tuple[int, Packet]] = []
-    base, newest = 100, dict[int, int]()
-    for number, piece in enumerate(pieces(rows, cuts) or [rows]):
-        starts = [100 + at for at in sorted(files) if base <= 100 + at < base + piece.num_rows]
-        found += pack(piece, where, base, number, newest, starts)
+    base = 100
+    for piece in pieces(rows, cuts) or [rows]:
+        found += pack(piece, where, base)
         base += piece.num_rows
     return found
 
@@ -77,48 +76,44 @@ def test_positions_are_unique_and_the_same_for_every_cut(parts: list[int], cuts:
         assert mine == sorted(mine)
 
 
-@given(times=st.lists(st.integers(0, 20), max_size=12), cuts=cuts_of_rows, bound=st.integers(0, 4), parts=st.data())
-@settings(max_examples=80, deadline=None)
-def test_lateness_within_a_task_is_the_sequential_definition(
-    times: list[int], cuts: list[int], bound: int, parts: st.DataObject
-) -> None:
-    owners = parts.draw(st.lists(st.integers(0, 1), min_size=len(times), max_size=len(times)))
-    newest: dict[int, int] = {}
-    late = set()
-    for number, (time, owner) in enumerate(zip(times, owners, strict=True)):
-        if time < newest.get(owner, time) - bound:
-            late.add(number)
-        newest[owner] = max(newest.get(owner, time), time)
-    found = packed(rows_of(times, **{PARTITION: pa.array(owners, pa.int64())}), route(disorder=bound), cuts)
-    assert set(positions(found, PacketKind.LATE)) == late
-    assert set(positions(found, PacketKind.ROWS)) == set(range(len(times))) - late
-
-
-@given(
-    times=st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=12),
-    cuts=cuts_of_rows,
-    files=st.lists(st.integers(0, 12), max_size=4),
-    bound=st.integers(0, 4),
-)
-@settings(max_examples=120, deadline=None)
-@example(times=[9, 1, 9, 1], cuts=[3], files=[2], bound=0)
-@example(times=[9, None, 1], cuts=[1], files=[1], bound=0)
-def test_a_row_is_late_only_after_newer_ones_of_its_file(
-    times: list[int | None], cuts: list[int], files: list[int], bound: int
-) -> None:
-    newest: int | None = None
-    late = set()
-    for number, time in enumerate(times):
-        newest = None if number in files else newest
-        if time is not None:
-            if newest is not None and time < newest - bound:
-                late.add(number)
-            newest = time if newest is None else max(newest, time)
-    found = packed(rows_of(times), route(disorder=bound), cuts, files)
-    assert set(positions(found, PacketKind.LATE)) == late
-    assert set(positions(found, PacketKind.ROWS)) == {number for number, time in enumerate(times) if time is not None} - late
+@given(times=st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=12), cuts=cuts_of_rows, bound=st.integers(0, 4))
+@settings(max_examples=60, deadline=None)
+def test_all_rows_with_a_time_cross_and_the_headers_tell_the_newest(times: list[int | None], cuts: list[int], bound: int) -> None:
+    """Whether a row is late depends on earlier micro-batches, of which a packing task knows nothing."""
+    found = packed(rows_of(times), route(disorder=bound), cuts)
+    assert set(positions(found, PacketKind.ROWS)) == {number for number, time in enumerate(times) if time is not None}
     known = [time for time in times if time is not None]
     assert max([packet.newest for _, packet in found], default=NEVER) == max(known, default=NEVER)
+
+
+def test_rows_are_put_in_the_order_of_declared_positions() -> None:
+    found = packed(rows_of([5, 5, 5], **{POSITION: pa.array([30, 10, 20])}), route(shards=1))
+    assert positions(found, PacketKind.ROWS) == {1: 10, 2: 20, 0: 30}
+    assert [(packet.sequence, packet.last) for _, packet in found] == [(10, 30)]
+
+
+@pytest.mark.parametrize("partition", [None, -1, 1 << 16, 2**63 - 1])
+def test_a_row_of_no_possible_partition_is_refused_and_adds_no_partition(partition: int | None) -> None:
+    rows = rows_of([5, 6], **{PARTITION: pa.array([partition, 3], pa.int64())})
+    found = packed(rows, route())
+    assert [(packet.reason, packet.partition) for _, packet in found if packet.kind is PacketKind.BAD] == [("no-position", NOBODY)]
+    assert {packet.newest for _, packet in found if packet.partition == NOBODY} == {NEVER}
+    assert sum(packet.total for _, packet in found) == 2
+
+
+@pytest.mark.parametrize("position", [None, -5, 1 << 47, 2**63 - 1])
+def test_a_row_of_no_possible_position_is_refused(position: int | None) -> None:
+    for system in ({}, {PARTITION: pa.array([3, 3])}):
+        found = packed(rows_of([5, 6], **{POSITION: pa.array([position, 7], pa.int64()), **system}), route())
+        bad = [packet.batch.column("k").to_pylist() for _, packet in found if packet.reason == "no-position" and packet.batch]
+        assert bad == [[0]]
+        assert list(positions(found, PacketKind.ROWS)) == [1]
+
+
+def test_a_task_without_rows_speaks_for_no_partition_where_a_column_names_them() -> None:
+    empty = rows_of([], **{PARTITION: pa.array([], pa.int64())})
+    assert {packet.partition for _, packet in packed(empty, route())} == {NOBODY}
+    assert {packet.partition for _, packet in packed(rows_of([]), route())} == {0}
 
 
 def test_every_packing_task_sends_a_header_to_every_shard_also_without_rows() -> None:
@@ -132,15 +127,6 @@ def test_rows_are_counted_in_one_shard_only() -> None:
     found = packed(rows_of([1, 2, 3], **{KEEP: pa.array([True, None, False])}), route())
     assert sum(packet.total for _, packet in found) == 3
     assert sum(packet.filtered for _, packet in found) == 2
-
-
-def test_a_row_the_query_does_not_want_is_filtered_and_not_late() -> None:
-    """Otherwise a row would be late or filtered depending on whether its task knew a newer one."""
-    rows = rows_of([9, 1], **{KEEP: pa.array([True, False])})
-    for cuts in ([], [1]):
-        found = packed(rows, route(), cuts)
-        assert positions(found, PacketKind.LATE) == {}
-        assert sum(packet.filtered for _, packet in found) == 1
 
 
 def test_rows_without_time_and_malformed_rows_are_refused_with_their_reason() -> None:
@@ -216,6 +202,14 @@ def test_embedded_punctuations_are_no_rows_and_follow_the_rows_before_them() -> 
     assert {packet.marks[0].pos for _, packet in found if packet.marks} == {101}
     assert positions(found, PacketKind.ROWS) == {0: 100, 2: 102}
     assert sum(packet.total for _, packet in found) == 2
+
+
+def test_a_record_that_did_not_parse_is_no_punctuation() -> None:
+    where = route(punctuations=EmbeddedPunctuations("s"))
+    rows = rows_of([1, None], **{MARK: pa.array([None, '{"k": 1}']), BAD: pa.array([None, "{broken"])})
+    found = packed(rows, where)
+    assert marks_of(found) == {}
+    assert [packet.reason for _, packet in found if packet.kind is PacketKind.BAD] == ["malformed"]
 
 
 def test_an_unreadable_punctuation_stops_the_stream_or_is_set_apart() -> None:

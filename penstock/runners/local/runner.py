@@ -89,7 +89,7 @@ class LocalRunner:
         return make_kernel(stage, self._policy, shard, self.job.shards, self._clock, self._spill)
 
     def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
-        """One micro-batch: rows by stream name (several record batches: pieces of one packing task, in order)."""
+        """One micro-batch: rows by stream name (several record batches: pieces that are packed one by one)."""
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
         for stage in self.job.stages:
             for source in stage.sources:
@@ -143,9 +143,8 @@ class LocalRunner:
     def _packed(self, route: Any, prefix: Prefix, tasks: list[pa.RecordBatch]) -> list[tuple[int, Packet]]:
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
-        newest: dict[int, int] = {}
-        for number, rows in enumerate(tasks):
-            found += pack(prefixed(prefix, rows), route, base, number, newest)
+        for rows in tasks:
+            found += pack(prefixed(prefix, rows), route, base)
             base += rows.num_rows
         return found
 

@@ -114,7 +114,6 @@ def reading_task(base: str, prefix: Prefix, route: Route) -> Task:
         # Spark deals files by size; within a task older ones come first, as they do from one micro-batch to the next.
         listed = sorted((row["modificationTime"], row["path"]) for batch in batches for row in batch.to_pylist())
         for _, path in listed:
-            packing.begin_file()
             for rows in parquet_rows(local_path(path), root, fields, PACKET_ROWS):
                 yield from packing.add(prefixed(prefix, rows))
         yield from packing.finish(lambda: prefixed(prefix, _empty(pa.field(item.name, item.type) for item in fields)))
@@ -136,13 +135,8 @@ class _Packing:
         self._ids = shard_ids(route.shards)
         self._base = base
         self._waiting: list[pa.RecordBatch] = []
-        self._starts: list[int] = []
-        self._rows = self._sequence = 0
-        self._newest: dict[int, int] = {}
-
-    def begin_file(self) -> None:
-        """What comes from now on has its own course."""
-        self._starts.append(self._base + self._rows)
+        self._rows = 0
+        self._has_sent = False
 
     def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._waiting.append(rows)
@@ -152,7 +146,7 @@ class _Packing:
 
     def finish(self, no_rows: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The last packets. A task without rows still sends headers: an idle shard learns that the batch has come."""
-        if not self._waiting and not self._sequence:
+        if not self._waiting and not self._has_sent:
             self._waiting.append(no_rows())
         if self._waiting:
             yield self._packets()
@@ -160,10 +154,10 @@ class _Packing:
 
     def _packets(self) -> pa.RecordBatch:
         rows = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
-        packets = pack(_timed(rows, self._route), self._route, self._base, self._sequence, self._newest, self._starts)
+        packets = pack(_timed(rows, self._route), self._route, self._base)
         found = [(self._ids[shard], *packet.encode(), None) for shard, packet in packets]
-        self._base, self._sequence = self._base + self._rows, self._sequence + 1
-        self._waiting, self._starts, self._rows = [], [], 0
+        self._base, self._has_sent = self._base + self._rows, True
+        self._waiting, self._rows = [], 0
         return packed_rows(found)
 
 

@@ -98,8 +98,7 @@ def parquet(spark: SparkSession, path: str | Path, schema: str | StructType, **o
 
     Notes
     -----
-    Each file is read by one task, and a row is late only after newer rows of its own file, or of earlier micro-batches.
-    In Spark's progress `numInputRows` counts files.
+    Each file is read by one task. In Spark's progress `numInputRows` counts files.
 
     Examples
     --------

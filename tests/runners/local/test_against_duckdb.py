@@ -46,15 +46,18 @@ def soiled(rows: pa.RecordBatch, kinds: Sequence[str], timeline: Timeline) -> pa
     return rows.set_column(0, rows.schema.field(0), pa.array(times, rows.schema.field(0).type))
 
 
-def usable(rows: pa.RecordBatch, timeline: Timeline) -> pa.RecordBatch:
-    """Rows in time, row by row: the definition of lateness."""
+def usable(rows: pa.RecordBatch, cuts: Sequence[int], timeline: Timeline) -> pa.RecordBatch:
+    """Rows in time: the definition of lateness. What a micro-batch brings holds for the next one."""
     bound = timedelta(seconds=DISORDER) if timeline.is_clock else DISORDER
-    newest = None
+    promised = newest = None
     kept = []
     for at, ts in enumerate(rows.column("ts").to_pylist()):
-        if ts is not None and (newest is None or ts >= newest - bound):
+        promised = newest if at in cuts else promised
+        if ts is None:
+            continue
+        if promised is None or ts >= promised - bound:
             kept.append(at)
-        newest = ts if newest is None else max(newest, ts if ts is not None else newest)
+        newest = ts if newest is None else max(newest, ts)
     return rows.take(pa.array(kept, pa.int64()))
 
 
@@ -67,7 +70,7 @@ def test_bad_and_late_rows_are_set_apart_and_the_rest_equals_duckdb(data: st.Dat
     case = replace(case, tables={name: soiled(case.tables[name], data.draw(kinds), timeline) for name in STREAMS})
     runner = runner_for(case)
     play(runner, micro_batches(case.tables, dict(case.host.cuts)), case.host)
-    clean = {name: usable(rows, timeline) for name, rows in case.tables.items()}
+    clean = {name: usable(rows, dict(case.host.cuts).get(name, ()), timeline) for name, rows in case.tables.items()}
     for query in case.application.queries:
         assert found_by_penstock(runner, query.name) == found_by_duckdb(query, clean), case
     assert unaccounted(runner) == []

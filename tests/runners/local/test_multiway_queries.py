@@ -76,7 +76,10 @@ def table_of(drawn: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def played(runner: LocalRunner, tables: Mapping[str, pa.RecordBatch], step: int, restart: bool, budget: int | None = None) -> None:
+def played(
+    runner: LocalRunner, tables: Mapping[str, pa.RecordBatch], step: int, restart: bool, budget: int | None = None,
+    then: Mapping[str, pa.RecordBatch] | None = None,
+) -> None:  # fmt: skip
     longest = max(rows.num_rows for rows in tables.values())
     controls = [Control(0, "budget", {"rows": budget})]
     for start in range(0, longest, step):
@@ -84,6 +87,7 @@ def played(runner: LocalRunner, tables: Mapping[str, pa.RecordBatch], step: int,
         controls = []
         if restart:
             runner.restore(runner.snapshot())
+    runner.run(then or {})
     runner.end()
 
 
@@ -111,12 +115,11 @@ def test_rows_that_are_refused_are_refused_once_and_the_rest_is_joined(data: st.
     windows = dict.fromkeys("abcd", 5)
     tables = {name: table_of(data.draw(rows_of_a_stream)) for name in "abcd"}
     shards, step = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(1, 4))
-    soiled = {name: pa.Table.from_batches([rows]).to_batches()[0] if rows.num_rows else rows for name, rows in tables.items()}
     old = table_of([(0, 0, "u", 1, 3)]).set_column(4, "ts", pa.array([-50]))
     untimed = old.set_column(4, "ts", pa.array([None], pa.int64()))
-    soiled = {name: pa.concat_batches([rows, old, untimed]) for name, rows in soiled.items() if rows.num_rows}
+    soiled = {name: pa.concat_batches([old, untimed]) for name, rows in tables.items() if rows.num_rows}
     runner = LocalRunner(job_of(query(SHAPES["star"], windows), shards))
-    played(runner, {**tables, **soiled}, step, False)
+    played(runner, tables, step, False, then=soiled)
     assert found_by_penstock(runner) == found_by_duckdb(SHAPES["star"], windows, tables)
     reasons = sorted(refused.reason for refused in runner.collected.refused for _ in range(refused.batch.num_rows))
     assert reasons == sorted(["late", "no-timestamp"] * len(soiled))
