@@ -1,5 +1,10 @@
 """`python -m penstock`."""
 
-from penstock.cli import main
+import sys
+
+try:
+    from penstock.cli import main
+except KeyboardInterrupt:  # nothing was begun: no word is needed
+    sys.exit(130)
 
 main()

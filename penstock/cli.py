@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from penstock import __version__
 from penstock.apps.table import EXAMPLES
-from penstock.errors import Defect, PenstockError, UserError
+from penstock.errors import Defect, Interrupted, PenstockError, UserError
 from penstock.experiments.table import REPRODUCTIONS
 from penstock.qos.scheduling.table import POLICIES, make_policy
 
@@ -45,7 +45,13 @@ class Commands(TyperGroup):
             if ctx.params.get("debug"):
                 raise
             _complain(str(error) if isinstance(error, PenstockError) else str(_unexpected(error)))
-            raise typer.Exit(_USER_ERROR if isinstance(error, UserError) else _FAILURE) from None
+            raise typer.Exit(_exit_code(error)) from None
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, Interrupted):
+        return 128 + error.signal
+    return _USER_ERROR if isinstance(error, UserError) else _FAILURE
 
 
 def _unexpected(error: Exception) -> Defect:
@@ -181,6 +187,20 @@ def demo(
     from penstock.apps.demo import run_demo
 
     raise typer.Exit(run_demo(name, seconds, as_json, plain))
+
+
+@app.command()
+def doctor(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Directory of a run.")],
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without guessing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Is a checkpoint damaged, and what helps? Exit code 1 if it is. Changes nothing without --repair."""
+    from penstock.runners.spark import doctor as practice
+
+    diagnosis = practice.repair(checkpoint) if repair else practice.examine(checkpoint)
+    _print(diagnosis, as_json)
+    raise typer.Exit(0 if diagnosis.is_healthy else 1)
 
 
 @app.command()

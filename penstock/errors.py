@@ -248,10 +248,25 @@ class StateUnwritable(CapacityError):
     code = "state.unwritable"
 
 
+class JavaEnded(CapacityError):
+    code = "spark.java-ended"
+
+
+class Interrupted(CapacityError):
+    """Nobody's fault: somebody asked the run to stop before there was anything to show."""
+
+    code = "run.interrupted"
+
+    def __init__(self, number: int) -> None:
+        super().__init__("stopped as asked for; what was not finished is done again when the run is continued")
+        self.signal = number
+
+
 class DamagedRecord(CapacityError):
     code = "state.damaged"
 
     def __init__(self, file: object, what: str) -> None:
+        self.what = what
         super().__init__(
             f"the file {what}; `penstock doctor CHECKPOINT` shows what else is damaged and what can be repaired", f"file '{file}'"
         )

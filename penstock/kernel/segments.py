@@ -52,8 +52,9 @@ def decode_meta(text: str, fingerprint: str) -> Mapping[str, Any]:
         )
     if record["plan"] != fingerprint:
         raise StateFormat(
-            "the checkpoint belongs to another plan: schema, keys, windows or operators of the application have changed "
-            f"(state {record['plan']}, application {fingerprint}); restart the old application, or use a new checkpoint"
+            "the checkpoint belongs to another plan: columns, keys, windows, conditions, operators or the number of shards of the "
+            "application, or of a call such as ps.join, have changed since its state was written; restart with the old ones, or "
+            "use a new checkpoint and another place for the answers"
         )
     meta: Mapping[str, Any] = record["meta"]
     return meta

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from penstock.apps.reading import read_catalog
@@ -22,7 +24,30 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     # A short life: what the JVM's second compiler would gain it would not earn back.
     environment = {**os.environ, "TMPDIR": str(folder), "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     command = [sys.executable, "-m", "penstock", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, start_new_session=True
+    )
+
+
+def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+
+
+def wait_for(process: subprocess.Popen[str], holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def stop_group(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, str]:
+    """As `timeout`, supervisors and terminals do; nothing that the process has started may outlive it for long."""
+    children = family(process)
+    os.killpg(process.pid, number)
+    told, complaints = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, told + complaints
+    assert "defect" not in complaints
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+    return told, complaints
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +109,8 @@ def test_an_interrupted_run_says_how_to_continue_and_then_does(tmp_path: Path) -
     (tmp_path / "app.sql").write_text(APPLICATION)
     process = start(tmp_path, "run", "app.sql", "--master", "local[2]", "--trigger", "1 second")
     checkpoint = tmp_path / ".penstock" / "app"
-    deadline = time.monotonic() + 300
-    while committed(checkpoint) < 2 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    told, complaints = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGINT, told + complaints
+    wait_for(process, lambda: committed(checkpoint) >= 2)
+    told, complaints = stop_group(process, signal.SIGTERM)
     assert complaints == ""
     assert "to continue: penstock run app.sql --checkpoint .penstock/app" in told
 
@@ -101,3 +122,11 @@ def test_an_interrupted_run_says_how_to_continue_and_then_does(tmp_path: Path) -
     assert lines[-1]["kind"] == "summary"
     assert lines[-1]["is_complete"]
     assert committed(checkpoint) > before
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_running(tmp_path: Path) -> None:
+    (tmp_path / "app.sql").write_text(APPLICATION)
+    process = start(tmp_path, "run", "app.sql", "--master", "local[2]")
+    wait_for(process, lambda: any("java" in child.name() for child in family(process)))
+    _, complaints = stop_group(process, signal.SIGINT)
+    assert complaints.startswith("run.interrupted  stopped as asked for")

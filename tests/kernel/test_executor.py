@@ -309,7 +309,7 @@ def test_a_segment_is_written_once_and_never_changes() -> None:
 def test_state_of_another_format_or_plan_is_refused_with_advice() -> None:
     text = encode_meta({"a": 1}, "plan1")
     assert decode_meta(text, "plan1") == {"a": 1}
-    with pytest.raises(StateFormat, match=r"belongs to another plan.*state plan1, application plan2.*new checkpoint"):
+    with pytest.raises(StateFormat, match=r"belongs to another plan.*have changed.*new checkpoint"):
         decode_meta(text, "plan2")
     with pytest.raises(StateFormat, match=r"holds state format 99.*restart with the version that wrote it"):
         decode_meta(text.replace(f'"format":{FORMAT}', '"format":99'), "plan1")

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from penstock.errors import Interrupted, JavaEnded
 from penstock.lowering.statistics import JoinMemory
 from penstock.runners.spark.app import App, Run
 from penstock.runners.spark.checkpoint import Checkpoint
 from penstock.runners.spark.interrupts import Interrupt, interruptible
+from penstock.runners.spark.java_process import has_java_ended, kill_java
 from penstock.runners.spark.journal import Journal, Summary
 from penstock.runners.spark.live import Display, Row
 from penstock.runners.spark.quiet import redirected
@@ -74,27 +76,45 @@ class Outcome:
 def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
     place = Checkpoint(wishes.checkpoint)
-    app.prepare(place, wishes.quarantine, wishes.append)
-    try:
-        return _with_spark(app, wishes, display, place)
-    finally:
-        place.lock.release()
+    with interruptible(at_once=kill_java) as interrupt:
+        app.prepare(place, wishes.quarantine, wishes.append)
+        try:
+            return _with_spark(app, wishes, display, interrupt, place)
+        except Exception as failure:
+            raise _reason(failure, interrupt, wishes) from failure
+        finally:
+            place.lock.release()
 
 
-def _with_spark(app: App, wishes: Wishes, display: Display, place: Checkpoint) -> Outcome:
+def _reason(failure: Exception, interrupt: Interrupt, wishes: Wishes) -> Exception:
+    """What a person should hear of a failure: that Java has ended explains all that follows from it."""
+    if interrupt.signal:
+        return Interrupted(interrupt.signal)
+    if has_java_ended():
+        return JavaEnded(
+            "Spark's Java process has ended, as it does when it is killed or memory runs out; nothing is lost: start again with "
+            f"the same checkpoint (messages of Spark: {wishes.log})"
+        )
+    return failure
+
+
+def _with_spark(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint) -> Outcome:
     display.say("starting Spark …")
     # The Java process keeps the descriptors it starts with, so it is quiet for good; here only errors are diverted.
     with redirected(wishes.log, 1, 2):
         spark = create_session(app.catalog.name, wishes.master, wishes.shards or 2, wishes.conf)
     try:
-        with redirected(wishes.log, 2), interruptible() as interrupt:
+        if interrupt.signal:
+            raise Interrupted(interrupt.signal)
+        with redirected(wishes.log, 2):
             try:
                 return _attended(app, wishes, display, interrupt, place, partial(app.start, place, spark=spark))
             finally:
                 display.close()
     finally:
-        with redirected(wishes.log, 1, 2):
-            spark.stop()
+        if not has_java_ended():
+            with redirected(wishes.log, 1, 2):
+                spark.stop()
 
 
 def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint, start: partial[Run]) -> Outcome:

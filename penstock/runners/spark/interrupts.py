@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -12,14 +13,21 @@ _STEP_SECONDS = 0.1
 
 
 class Interrupt:
-    """Whether somebody wants the run to stop, and by which signal."""
+    """Whether somebody wants the run to stop, and by which signal.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    at_once
+        Done for whoever asks twice and so does not want to wait: it must not wait either.
+    """
+
+    def __init__(self, at_once: Callable[[], None]) -> None:
         self.signal = 0
+        self._at_once = at_once
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.signal:
-            # Whoever asks twice does not want to wait for a graceful stop.
+            self._at_once()
             raise KeyboardInterrupt
         self.signal = number
 
@@ -33,12 +41,38 @@ class Interrupt:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupt]:
-    """Hear SIGINT and SIGTERM; to be entered after Spark has started, which installs a handler that cancels all jobs."""
-    interrupt = Interrupt()
+def interruptible(at_once: Callable[[], None]) -> Iterator[Interrupt]:
+    """Hear SIGINT and SIGTERM from before Spark starts until it has stopped."""
+    interrupt = Interrupt(at_once)
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupt
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def keeping_handler(work: Callable[[], object]) -> None:
+    """Do something that installs a handler of SIGINT wherever it may, without losing one that is there.
+
+    Spark's handler asks Java from inside the handler, and so waits for ever when it meets a question under way. It is installed
+    in the main thread only; so is nothing in another one. Where nobody has a handler, Spark's is better than none.
+    """
+    is_ours = signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, signal.SIG_DFL, None)
+    if not is_ours or threading.current_thread() is not threading.main_thread():
+        work()
+        return
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+
+    # A daemon: whoever stops at once does not wait for it.
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]

@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
 from penstock.runners.spark.home import quick_home
+from penstock.runners.spark.interrupts import keeping_handler
 from penstock.runners.spark.java import use_java
+from penstock.runners.spark.java_process import start_java
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -35,6 +38,12 @@ ON_ONE_MACHINE: Mapping[str, str] = {
     )
 }
 
+_QUIET: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
 #: Spark reads the answers of a stage from Arrow memory, value by value and never outside of it; Arrow checks each access.
 _ARROW_WITHOUT_CHECKS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
@@ -57,21 +66,27 @@ def create_session(
     use_java()
     # Workers must run the interpreter that has Penstock, not whichever `python3` comes first.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.log.level", "ERROR")
-    if master:
-        builder = builder.master(master)
     if (master or "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     is_alone = _is_one_machine(master)
-    given = {**REQUIRED, **(ON_ONE_MACHINE if is_alone else {}), "spark.sql.shuffle.partitions": str(shards), **(conf or {})}
+    given = {
+        "spark.app.name": name, **({"spark.master": master} if master else {}), **_QUIET, **REQUIRED,
+        **(ON_ONE_MACHINE if is_alone else {}), "spark.sql.shuffle.partitions": str(shards), **(conf or {}),
+    }  # fmt: skip
     given |= {key: f"{_ARROW_WITHOUT_CHECKS} {given.get(key, '')}".strip() for key in _JAVA_OPTIONS}
+    if not is_alone:
+        return _created(given)
+    with quick_home():
+        return _created({**given, "spark.python.daemon.module": "penstock.runners.spark.daemon"})
+
+
+def _created(given: Mapping[str, str]) -> SparkSession:
+    start_java(given)
+    keeping_handler(lambda: SparkContext.getOrCreate(SparkConf().setAll(list(given.items()))))
+    builder = SparkSession.builder
     for key, value in given.items():
         builder = builder.config(key, value)
-    if not is_alone:
-        return builder.getOrCreate()
-    with quick_home():
-        return builder.config("spark.python.daemon.module", "penstock.runners.spark.daemon").getOrCreate()
+    return builder.getOrCreate()
 
 
 def _is_one_machine(master: str | None) -> bool:

@@ -165,7 +165,8 @@ def started(tmp_path: Path) -> Path:
     place = Checkpoint(tmp_path / "checkpoint")
     place.settled("shards", 2)
     place.settled("now_us", 0)
-    place.settle_plan(build_job(parse_application(TEXT), 2))
+    catalog = parse_application(TEXT)
+    place.settle_plan(build_job(catalog, 2), catalog)
     return file
 
 

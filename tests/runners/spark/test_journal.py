@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rich.console import Console
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.interrupts import interruptible
+from penstock.runners.spark.interrupts import interruptible, keeping_handler
 from penstock.runners.spark.journal import Journal, Moment
 from penstock.runners.spark.live import Ending, LiveTable, PlainLines, headline, make_display
 from penstock.runners.spark.quiet import redirected
@@ -193,12 +194,32 @@ def test_redirected_output_of_child_processes_goes_into_the_file(tmp_path: Path,
     assert capfd.readouterr() == ("answer\n", "")
 
 
-def test_the_first_signal_is_a_wish_and_the_second_an_order() -> None:
+def test_a_handler_outlives_work_that_installs_its_own_in_the_main_thread() -> None:
+    """As the creation of a session does, whose handler would wait for a question that is under way."""
     before = signal.getsignal(signal.SIGINT)
-    with interruptible() as interrupt:
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, lambda *_: pytest.fail("the other handler was called"))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with interruptible(at_once=lambda: None) as interrupt:
+        keeping_handler(work)
+        assert interrupt.wait(5)
+        with pytest.raises(ZeroDivisionError):
+            keeping_handler(lambda: 1 // 0)
+        assert signal.getsignal(signal.SIGINT) is interrupt
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_first_signal_is_a_wish_and_the_second_an_order() -> None:
+    before, ordered = signal.getsignal(signal.SIGINT), []
+    with interruptible(at_once=lambda: ordered.append("now")) as interrupt:
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupt.wait(5)
         assert interrupt.signal == signal.SIGINT
+        assert not ordered
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+        assert ordered == ["now"]
     assert signal.getsignal(signal.SIGINT) is before
