@@ -26,6 +26,7 @@ from penstock.runners.spark.checkpoint import (
     state_files,
     state_roots,
 )
+from penstock.runners.spark.folders import LocalFolder
 from penstock.runners.spark.lock import is_held
 from penstock.runners.spark.ownership import IDENTITY
 from penstock.runners.spark.records import read_record, replace_record
@@ -286,7 +287,16 @@ def _settle_here(place: Checkpoint, roots: list[str], new_id: str | None) -> Non
     identity = _identity(place)
     if identity is not None:
         name = {"id": new_id, "since": -1} if new_id else {}
+        if new_id:
+            _rename_claims(LocalFolder(place.directory / "quarantine"), identity["id"], new_id)
         place.identify({**identity, **name, "directory": str(place.directory.resolve())})
+
+
+def _rename_claims(folder: LocalFolder, old: str, new: str) -> None:
+    """Refused rows inside the checkpoint were copied with it, so they are its own."""
+    for name, claim in folder.claims().items():
+        if claim.get("id") == old:
+            folder.replace_claim(name, {**claim, "id": new})
 
 
 def _rewrite(file: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CheckpointInUse
+from penstock.runners.spark.records import writable
 
 #: What flock says where the file system has no locks (some network ones).
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
@@ -52,10 +53,14 @@ class CheckpointLock:
         """Raises CheckpointInUse if somebody else holds it. Taking it twice is fine."""
         if self._descriptor is not None:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         held = _HELD.get(self._key)
         if held is not None and held.has_ended():
             held.release()
+        with writable(self.file):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._take()
+
+    def _take(self) -> None:
         descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._lock(descriptor)
@@ -115,7 +120,7 @@ def is_held(file: Path) -> bool:
     """Whether a run is using the checkpoint now."""
     if not file.exists():
         return False
-    descriptor = os.open(file, os.O_RDWR)
+    descriptor = os.open(file, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

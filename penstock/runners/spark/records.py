@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import DamagedRecord
+from penstock.errors import DamagedRecord, StateUnwritable
 
 
 def replace_record(path: Path, value: Any) -> None:
@@ -66,17 +66,31 @@ def shown(text: bytes) -> str:
 @contextmanager
 def _draft(path: Path, text: str) -> Iterator[Path]:
     """A file beside the record, complete and on the disk; what is made of it inside is on the disk afterwards."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.draft")
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with draft.open("x") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_directory(path.parent)
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Say which file a disk or its owner does not let us write."""
     try:
-        with draft.open("x") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+        yield
+    except OSError as failure:
+        raise StateUnwritable(
+            f"the file cannot be written ({failure.strerror or failure}); nothing is lost: free space or give the right to write "
+            "there, and start again with the same checkpoint",
+            f"file '{path}'",
+        ) from failure
 
 
 def _sync_directory(folder: Path) -> None:

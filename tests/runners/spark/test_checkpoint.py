@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.errors import CheckpointInUse, CheckpointMoved, DamagedRecord, StateFormat
+from penstock.errors import CheckpointInUse, CheckpointMoved, DamagedRecord, StateFormat, StateUnwritable
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.spark.app import App
@@ -88,6 +88,13 @@ def test_a_record_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert not create_record(file, {"a": 2})
     assert read_record(file) == {"a": 1}
     assert os.listdir(tmp_path) == ["record"], "no drafts are left"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "penstock").write_text("a file where a folder should be")
+    for write in (lambda: Checkpoint(tmp_path).settled("shards", 2), Checkpoint(tmp_path).lock.take):
+        with pytest.raises(StateUnwritable, match=rf"(?s){tmp_path}/penstock.*cannot be written"):
+            write()
 
 
 def test_the_identity_stays_and_is_another_for_another_checkpoint(tmp_path: Path) -> None:

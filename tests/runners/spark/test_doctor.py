@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import CheckpointInUse, ForeignDirectory, UserError
+from penstock.runners.destinations import QUARANTINE
 from penstock.runners.spark.app import App
 from penstock.runners.spark.checkpoint import SETTLED, Checkpoint, copy_of
 from penstock.runners.spark.doctor import examine, repair
@@ -154,6 +155,9 @@ def test_a_copied_checkpoint_gets_a_name_of_its_own(tmp_path: Path) -> None:
     with_state(tmp_path / "old")
     claim(LocalFolder(tmp_path / "out"), original.writer("app", "answers"), append=False)
     (tmp_path / "out" / "epoch=0000000000").mkdir()
+    inside = original.writer("app", QUARANTINE)
+    claim(LocalFolder(tmp_path / "old" / "quarantine"), inside, append=False)
+    (tmp_path / "old" / "quarantine" / "epoch=0000000000-stage=1-shard=0.parquet").touch()
     shutil.copytree(tmp_path / "old", tmp_path / "copy")
     assert "was copied from" in str(examine(tmp_path / "copy"))
     assert repair(tmp_path / "copy").is_healthy
