@@ -257,7 +257,7 @@ class Run:
         self.control = checkpoint.control
         self.quarantine = quarantine
         self._lock = checkpoint.lock
-        self._lock.has_ended = lambda: not query.isActive
+        self._lock.has_ended = self._has_ended
         self.budget = BudgetController(self.control, budget, self.report) if budget else None
         if self.budget:
             self.budget.start(lambda: bool(query.isActive))
@@ -271,6 +271,12 @@ class Run:
     @property
     def is_active(self) -> bool:
         return bool(self.query.isActive)
+
+    def _has_ended(self) -> bool:
+        try:
+            return not self.is_active
+        except Exception:  # Java is gone, and the query with it
+            return True
 
     def report(self) -> BatchReport | None:
         """The last micro-batch with work, or None."""

@@ -21,6 +21,8 @@ from penstock.runners.spark.records import create_record, read_record, replace_r
 
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
+#: Those that a start adds to a checkpoint of an earlier version.
+ADDED_LATER = (IDENTITY.name, "plan")
 #: A path that Spark has written, up to the checkpoint.
 _ROOT = re.compile(r'"file:(?://)?(/[^"]*?)/spark/state/')
 
@@ -59,7 +61,7 @@ class Checkpoint:
         file = self.record(name)
         if file.exists():
             return
-        if copy_of(file).exists():
+        if copy_of(file).exists() or (name not in ADDED_LATER and self.last("offsets") is not None):
             raise DamagedRecord(file, "is missing")
         if create_record(file, value):
             replace_record(copy_of(file), value)

@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.errors import DamagedRecord, UserError
 from penstock.runners.spark.checkpoint import (
+    ADDED_LATER,
     SETTLED,
     Checkpoint,
     copy_of,
@@ -33,8 +34,6 @@ from penstock.runners.spark.records import read_record, replace_record
 
 #: What a run has learnt: without it, it learns again.
 _LEARNT = ("orders", "joins")
-#: What a start adds to a checkpoint of an earlier version.
-_LATER = (IDENTITY.name, "plan")
 
 
 @dataclass(frozen=True)
@@ -144,12 +143,14 @@ def _damage(file: Path) -> str:
 def _settled(place: Checkpoint, name: str) -> Iterator[Finding]:
     file, copy = place.record(name), copy_of(place.record(name))
     text = _damage(file)
+    if not text and name == IDENTITY.name and _identity(place) is None:
+        text = "does not say whose checkpoint this is"
     if not text:
         if copy.exists() and _damage(copy):
             yield Finding(copy, f"is the copy of '{name}' and {_damage(copy)}", "copies it again", partial(_copy, file, copy))
     elif not _damage(copy):
         yield Finding(file, text, "restores it from its copy", partial(_copy, copy, file))
-    elif file.exists() or (place.last("offsets") is not None and name not in _LATER):
+    elif file.exists() or (place.last("offsets") is not None and name not in ADDED_LATER):
         yield _without_copy(place, name, text)
 
 
