@@ -35,6 +35,8 @@ EVERYWHERE = ("*",)
 
 #: System columns a host adds to the user's columns before packing.
 TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position", "_mark", "_bad", "_keep"
+#: Whether a column that must have a value, and that the entry does not have, has none.
+MISSING = "_missing"
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = 16
@@ -72,6 +74,13 @@ class Route:
     @property
     def schema(self) -> Schema:
         return Schema.from_arrow(self.columns, f"stream '{self.stream.name}'")
+
+    @property
+    def closable(self) -> dict[str, str]:
+        """Stream columns that punctuations may speak of, with their names here: those declared, or all where none is."""
+        declared = self.stream.punctuations.columns if self.stream.punctuations is not None else ()
+        known = {self.stream.schema[name].name for name in declared}
+        return {old: new for old, new in self.kept if not known or old in known}
 
 
 def pack(rows: pa.RecordBatch, route: Route, base: int) -> Iterator[tuple[int, Packet]]:
@@ -178,8 +187,8 @@ def _is_malformed(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def _misses_a_value(rows: pa.RecordBatch, route: Route) -> npt.NDArray[np.bool_]:
-    """Rows with NULL in a column declared NOT NULL; of columns that nobody reads nothing is known."""
-    missing = np.zeros(rows.num_rows, np.bool_)
+    """Rows with NULL in a column declared NOT NULL, whether or not the query reads it."""
+    missing = _mask(rows, MISSING) if MISSING in rows.schema.names else np.zeros(rows.num_rows, np.bool_)
     for source, entry in route.kept:
         if not route.stream.schema[source].nullable and rows.column(entry).null_count:
             missing |= rows.column(entry).is_null().to_numpy(zero_copy_only=False)
@@ -207,7 +216,7 @@ def _refused(
     home = partition % route.shards
     for reason, mask in bad.items():
         chosen = np.flatnonzero(mask)
-        shown = rows.drop_columns([name for name in (KEEP, PARTITION) if name in rows.schema.names])
+        shown = rows.drop_columns([name for name in (KEEP, PARTITION, MISSING) if name in rows.schema.names])
         batch = Batch(shown.take(pa.array(chosen)), np.zeros(len(chosen), np.int64), positions[chosen])
         yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason=reason)
     if bad_marks:
@@ -288,7 +297,7 @@ def _take_marks(rows: pa.RecordBatch, positions: Int64s, route: Route, partition
 
 
 def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctuation]:
-    renamed = dict(route.kept)
+    renamed = route.closable
     found = [item.punctuation(renamed[item.column]) for item in listed if item.column in renamed]
     is_global = route.stream.punctuations is not None and route.stream.punctuations.is_global
     return [replace(mark.extend(route.columns.names), is_global=is_global) for mark in found]
@@ -296,7 +305,7 @@ def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctu
 
 def _after_listed(batch: Batch, listed: Sequence[ListedMarks], route: Route) -> npt.NDArray[np.bool_]:
     """Rows that follow the punctuation of their value. Judged here, where every punctuation still has its own position."""
-    renamed = dict(route.kept)
+    renamed = route.closable
     wrong = np.zeros(batch.num_rows, np.bool_)
     for item in listed if route.stream.has_order else ():
         if item.column in renamed:
@@ -312,8 +321,8 @@ def read_mark(text: str, route: Route, position: int) -> Punctuation | ScopedPun
     where = f"stream '{stream.name}', position {offset}"
     found = read_statement(text, stream.schema, where, position)
     if isinstance(found, Punctuation):
-        return in_entry_names(found, route, is_global)
-    patterns = [in_entry_names(pattern, route, is_global) for pattern in found.patterns]
+        return in_entry_names(found, route, is_global, route.closable)
+    patterns = [in_entry_names(pattern, route, is_global, dict(route.kept)) for pattern in found.patterns]
     # What is said about a column that the entry does not have says nothing about the others.
     return None if None in patterns else replace(found, patterns=tuple(pattern for pattern in patterns if pattern is not None))
 
@@ -328,11 +337,12 @@ def _scope_edge(scopes: Sequence[tuple[int, ScopedPunctuation]], positions: Int6
     return {"scope:": [len(positions), [coded(scope) for scope in left]]}
 
 
-def in_entry_names(mark: Punctuation, route: Route, is_global: bool) -> Punctuation | None:
-    projected = mark.project([old for old, _ in route.kept])
+def in_entry_names(mark: Punctuation, route: Route, is_global: bool, names: Mapping[str, str]) -> Punctuation | None:
+    """The statement over the entry's columns; None if it restricts one that `names` does not have."""
+    projected = mark.project(list(names))
     if projected is None:
         return None
-    renamed = projected.rename(dict(route.kept)).extend(route.columns.names)
+    renamed = projected.rename(names).extend(route.columns.names)
     return Punctuation(renamed.names, renamed.patterns, renamed.ts, mark.pos, is_global or mark.is_global)
 
 

@@ -141,6 +141,42 @@ class ClauseParser(StrictParser):
         hint.meta.update(start=token.start, end=token.end)
         return hint
 
+    def _parse_hint_function_call(self) -> exp.Expr | None:
+        """`NAME(option = value, …)`; the name of an option may be a word that means something elsewhere, such as `drop`."""
+        name = self._curr
+        if not name or not self._next or self._next.token_type != TokenType.L_PAREN:
+            return None
+        self._advance(2)
+        options: list[exp.Expr | None] = []
+        if self._curr and self._curr.token_type != TokenType.R_PAREN:
+            options.append(self._parse_hint_option())
+            while self._match(TokenType.COMMA):
+                options.append(self._parse_hint_option())
+        self._match_r_paren()
+        if None in options:
+            self.raise_error("an option is missing")
+        return exp.Anonymous(this=name.text, expressions=options).update_positions(name)
+
+    def _parse_hint_option(self) -> exp.Expr | None:
+        name, value = self._curr, self._tokens[self._index + 2 :][:1]
+        if not value or not self._next or self._next.token_type != TokenType.EQ:
+            return self._parse_disjunction()
+        self._advance(2)
+        column = exp.Column(this=exp.to_identifier(name.text)).update_positions(name)
+        option = exp.EQ(this=column, expression=self._parse_hint_value())
+        option.meta.update(start=name.start, end=self._prev.end)
+        return option
+
+    def _parse_hint_value(self) -> exp.Expr:
+        """A literal; or any single word, which whoever knows the option will refuse by name."""
+        token = self._curr
+        following = self._next.token_type if self._next else None
+        is_word = token.text.isidentifier() and token.token_type not in (TokenType.STRING, TokenType.TRUE, TokenType.FALSE)
+        if is_word and following in (TokenType.COMMA, TokenType.R_PAREN):
+            self._advance()
+            return exp.column(token.text)
+        return self._parse_unary() or exp.Var(this="nothing")
+
     # -- formats ---------------------------------------------------------------------------------------------------
 
     def _parse_format(self) -> Format:

@@ -8,14 +8,17 @@ from sqlglot import exp
 
 from penstock.errors import SyntaxMistake
 from penstock.language.syntax import Text, expected
-from penstock.model.join_variants import HintValue, JoinHint, JoinVariant
+from penstock.model.hint_options import HINTS, HintValue
+from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
 
 #: The hint that decides how conditions of WHERE are ordered.
 ORDER = "ORDER"
-#: Hints of Spark that sqlglot hands on as calls.
-_SPARK = ("REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE")
-_VARIANTS = {variant.value.upper(): variant for variant in JoinVariant}
+#: Hints of Spark, which are about joins and shuffles of its own.
+_SPARK = (
+    "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLE_MERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
+    "REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,18 @@ def read_hints(tree: exp.Select, inputs: int, text: Text) -> Hints:
     joins, orders = list[JoinHint](), list[OrderHint]()
     for found in written.expressions:
         name = found.name.upper()
-        if isinstance(found, exp.JoinHint) or name in _SPARK:
-            advice = f"leave it out, or choose one of {', '.join(_VARIANTS)}"
+        if name in _SPARK:
+            advice = f"leave it out, or choose one of {', '.join(variant.name for variant in JoinVariant)}"
             raise SyntaxMistake(f"{name} is a hint for Spark's own joins, and this join is one of Penstock's; {advice}", place)
         if not isinstance(found, exp.Anonymous | exp.Var):
             raise SyntaxMistake("the hint cannot be read; write NAME or NAME(option = value, …)", text.place_of(found) or place)
         options = tuple(_option(part, text) for part in found.expressions)
+        if name not in HINTS:
+            raise SyntaxMistake(expected(found.name, [*HINTS], "as a hint"), text.place_of(found) or place)
         if name == ORDER:
             orders.append(OrderHint(options, place))
-        elif name in _VARIANTS:
-            joins.append(JoinHint(_VARIANTS[name], options, place))
         else:
-            raise SyntaxMistake(expected(found.name, [*_VARIANTS, ORDER], "as a hint"), text.place_of(found) or place)
+            joins.append(JoinHint(JoinVariant[name], options, place))
     if len(joins) > 1 or len(orders) > 1:
         raise SyntaxMistake(f"found {len(written.expressions)} hints; a query takes one", place)
     if joins and inputs < 2:
@@ -60,11 +63,13 @@ def read_hints(tree: exp.Select, inputs: int, text: Text) -> Hints:
 def _option(part: exp.Expr, text: Text) -> tuple[str, HintValue]:
     if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column) or part.this.table:
         raise SyntaxMistake(f"found {part.sql()} among the options of a hint; write name = value", text.place_of(part))
-    value = part.expression
+    value, sign = part.expression, 1
+    if isinstance(value, exp.Neg):
+        value, sign = value.this, -1
     if isinstance(value, exp.Boolean):
         return part.this.name.lower(), bool(value.this)
-    if isinstance(value, exp.Literal):
-        return part.this.name.lower(), value.name if value.is_string else _number(value.name)
+    if isinstance(value, exp.Literal) and not (value.is_string and sign < 0):
+        return part.this.name.lower(), value.name if value.is_string else sign * _number(value.name)
     raise SyntaxMistake(
         f"found {value.sql()} as the value of '{part.this.name}'; write a number, a text, TRUE or FALSE", text.place_of(part)
     )

@@ -426,7 +426,7 @@ def _grouped(grouping: Grouping, node: Node, scope: Scope, frame: Framed | Unbou
 def _refuse_blocking(node: Node, keys: tuple[str, ...], scope: Scope, context: Context) -> None:
     """An aggregate without window needs something that can tell when a group is complete."""
     scans = _scans(node, context)
-    knowledge = any(scan.stream.constraints or scan.stream.punctuations for scan in scans)
+    knowledge = any(scan.stream.closes_values for scan in scans)
     by_time = any(key.rsplit(".", 1)[-1] == scan.stream.timestamp for key in keys for scan in scans)
     if knowledge or by_time:
         return
@@ -435,7 +435,7 @@ def _refuse_blocking(node: Node, keys: tuple[str, ...], scope: Scope, context: C
     text = (
         f"the aggregate has no window and nothing tells when a group is complete: it would block for ever. "
         f"Write a window, such as {first.alias or 'source'} [RANGE {sample}], or declare on '{scans[0].stream.name}' "
-        f"UNIQUE, CLUSTERED or ORDERED (column) or PUNCTUATIONS FROM column"
+        f"UNIQUE, CLUSTERED or ORDERED (column), PUNCTUATIONS FROM column or PUNCTUATE column WHEN condition"
     )
     raise InvalidWindow(text, first.place)
 

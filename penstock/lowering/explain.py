@@ -168,6 +168,7 @@ class Explanation:
         lines += ["", "sources, as Catalyst reads them", *sources]
         lines += ["", "exchanges", *exchanges] if exchanges else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
+        lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
         lines += ["", "adaptive filters, as they stand", *_stood(self.filters)] if self.filters else []
         return "\n".join([*lines, *self._memory_lines()])
 
@@ -198,6 +199,7 @@ class Explanation:
                 {"stream": choice.stream, "clause": choice.generator.text, "used": choice.is_used, "why": choice.why}
                 for choice in self.choices
             ],
+            "unwatched": list(self.job.unwatched),
             "filters": [standing.to_json() for standing in self.filters],
             "joins": [join.to_json() for join in self.joins],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],

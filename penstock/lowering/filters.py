@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import InvalidConfiguration, suggestion
+from penstock.errors import InvalidConfiguration
 from penstock.expressions.user_functions import FunctionKind, applications
 from penstock.model.order_hints import OrderHint
 from penstock.operators.filtering.descriptors import Arrangement, Filter
@@ -88,26 +88,15 @@ def filter_settings(hint: OrderHint | None) -> FilterSettings:
     """
     if hint is None:
         return FilterSettings()
-    of_order = {item.name for item in fields(OrderSettings)} - {"algorithm"}
     of_filter = {item.name for item in fields(FilterSettings)} - {"order"}
-    changes: dict[str, Any] = {}
-    order: dict[str, Any] = {}
-    for name, value in hint.options:
-        if name == _POLICY:
-            order["algorithm"] = value
-        elif name in of_filter:
-            changes[name] = value
-        elif name in of_order:
-            order[name] = value
-        else:
-            known = suggestion(name, [_POLICY, *sorted(of_order | of_filter)])
-            raise InvalidConfiguration(f"there is no option '{name}'; {known}", hint.place or f"hint {hint}")
+    changes: dict[str, Any] = {name: value for name, value in hint.options if name in of_filter}
+    order: dict[str, Any] = {
+        "algorithm" if name == _POLICY else name: value for name, value in hint.options if name not in of_filter
+    }
     try:
         return FilterSettings(OrderSettings(**order), **changes)
     except InvalidConfiguration as error:
         raise error.at(hint.place) if hint.place is not None else error from None
-    except TypeError as error:
-        raise InvalidConfiguration(f"an option of {hint} has the wrong type: {error}", hint.place or f"hint {hint}") from None
 
 
 def settings_text(settings: FilterSettings) -> str:

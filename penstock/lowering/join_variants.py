@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
 from penstock.lowering.row_windows import numbered_schemas, rank_names
 from penstock.model.declarations import RowPolicy
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Rows
 from penstock.operators.joins.approximate import ApproximateJoin
-from penstock.operators.joins.pjoin.config import PJoinConfig
+from penstock.operators.joins.pjoin.config import PJoinConfig, named_registry
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin
-from penstock.operators.joins.pjoin.registry import STANDARD
-from penstock.operators.joins.pwjoin.config import Clock, JoinConfig
+from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin
 from penstock.plan.nodes import relational as nodes
 
@@ -25,10 +23,6 @@ _WITHOUT_WINDOWS: Mapping[JoinVariant, type[PJoin]] = {JoinVariant.PJOIN: PJoin,
 _WITH_WINDOWS: Mapping[JoinVariant, type[PWJoin]] = {
     JoinVariant.WJOIN: MWJoin, JoinVariant.MWJOIN: MWJoin, JoinVariant.PWJOIN: PWJoin, JoinVariant.MPWJOIN: PWJoin,
 }  # fmt: skip
-#: Windows stand in the query, and in a shard only heartbeats tell the time.
-_GIVEN = ("windows", "clock")
-#: The option that asks for rows to be counted first and joined in all shards.
-SPREAD = "spread"
 
 
 def hinted(node: nodes.WindowJoin, hint: JoinHint, is_trusting: bool = False) -> Callable[[], Operator]:
@@ -60,24 +54,17 @@ def pjoin_config(hint: JoinHint) -> PJoinConfig:
     >>> pjoin_config(JoinHint(JoinVariant.PJOIN, (("purge_threshold", 100), ("purge_access", "scan")))).purge_threshold
     100
     """
-    changes = _options(hint, [field.name for field in fields(PJoinConfig)])
-    if "registry" in changes:
-        changes["registry"] = _standard(str(changes["registry"]), hint)
-    return PJoinConfig(**changes) if hint.variant is JoinVariant.PJOIN else PJoinConfig.xjoin(**changes)
+    changes: dict[str, Any] = dict(hint.options)
+    if hint.variant is JoinVariant.XJOIN:
+        return PJoinConfig.xjoin(**changes)
+    return PJoinConfig(**changes | {"registry": named_registry(str(hint.value("registry")))})
 
 
 def window_config(hint: JoinHint, windows: tuple[Any, ...]) -> JoinConfig:
     """The configuration that the options of the other hints describe."""
-    known = [field.name for field in fields(JoinConfig) if field.name not in _GIVEN]
     counts_rows = any(isinstance(window, Rows) for window in windows)
-    changes = _options(hint, [*known, SPREAD])
-    if not isinstance(spread := changes.pop(SPREAD, False), bool):
-        raise InvalidConfiguration(f"spread is {spread!r}; write TRUE or FALSE", hint.place or f"hint {hint}")
-    if spread and not counts_rows:
-        text = "spread is for windows that count rows, [ROWS n]; other joins are spread over the shards anyway"
-        raise InvalidConfiguration(text, hint.place or f"hint {hint}")
-    clock: Clock = "global_order" if counts_rows else "frontier"
-    return JoinConfig(windows, clock=clock, **changes)
+    changes: dict[str, Any] = {name: value for name, value in hint.options if name != nodes.SPREAD}
+    return JoinConfig(windows, clock="global_order" if counts_rows else "frontier", **changes)
 
 
 def allowed_loss(hint: JoinHint) -> float:
@@ -88,23 +75,4 @@ def allowed_loss(hint: JoinHint) -> float:
     >>> allowed_loss(JoinHint(JoinVariant.APPROXIMATE, (("recall", 0.9),)))
     0.1
     """
-    recall = _options(hint, ["recall"]).get("recall")
-    if isinstance(recall, bool) or not isinstance(recall, int | float) or not 0 < recall <= 1:
-        found = "is missing" if recall is None else f"is {recall!r}"
-        text = f"recall {found}; write the share of the results that must come, greater than 0 and at most 1: recall = 0.95"
-        raise InvalidConfiguration(text, hint.place or f"hint {hint}")
-    return round(1 - recall, 12)
-
-
-def _options(hint: JoinHint, known: Iterable[str]) -> dict[str, Any]:
-    names = list(known)
-    for name, _ in hint.options:
-        if name not in names:
-            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, names)}", hint.place or f"hint {hint}")
-    return dict(hint.options)
-
-
-def _standard(name: str, hint: JoinHint) -> Any:
-    if name not in STANDARD:
-        raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", hint.place or f"hint {hint}")
-    return STANDARD[name]
+    return round(1 - float(hint.value("recall") or 0.0), 12)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.contracts import Operator
 from penstock.kernel.packing import EVERYWHERE
 from penstock.lowering.filters import filter_settings
@@ -23,10 +22,6 @@ from penstock.plan.nodes import multiway as nodes
 from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
 
 _STILL = (Algorithm.FIXED, Algorithm.RANDOM)
-#: Options of MJOIN: those of ORDER that mean something where shards decide for themselves, by rows and not by time.
-_OPTIONS = (
-    "policy", "probability", "window_rows", "alpha", "stage_rows", "min_fill", "min_support", "check", "move", "chunk_rows", "seed",
-)  # fmt: skip
 
 
 def multiway_recipe(node: nodes.MJoin) -> Callable[[], Operator]:
@@ -62,9 +57,6 @@ def probe_settings(hint: JoinHint | None) -> FilterSettings:
     """
     if hint is None:
         return FilterSettings()
-    for name, _ in hint.options:
-        if name not in _OPTIONS:
-            raise InvalidConfiguration(f"there is no option '{name}'; {suggestion(name, _OPTIONS)}", hint.place or f"hint {hint}")
     return filter_settings(OrderHint(hint.options, hint.place))
 
 

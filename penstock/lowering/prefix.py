@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts, substitute
 from penstock.expressions.user_functions import has_functions
 from penstock.model.declarations import StreamDeclaration
-from penstock.model.schema import Schema
+from penstock.model.schema import Field, Schema
 from penstock.plan.analysis.filtering import runs_in_kernel
+from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import Node, Project, Scan, Select
+
+#: Before the names of columns that are looked at where a stream enters, and that the query does not have.
+UNREAD = "_unread_"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,22 @@ class Prefix:
             if isinstance(expr, Column):
                 found.setdefault(self.stream.schema[expr.name].name, name)
         return tuple(found.items())
+
+    @property
+    def unread_required(self) -> tuple[str, ...]:
+        """Stream columns declared NOT NULL that are not handed on: a row without a value there is refused all the same."""
+        kept = dict(self.kept)
+        return tuple(item.name for item in self.stream.schema if not item.nullable and item.name not in kept)
+
+    def watched(self) -> Prefix:
+        """With every column about which the declaration promises something: broken promises are found whatever a query reads."""
+        kept = dict(self.kept)
+        missing = [name for name in promised_columns(self.stream) if name not in kept]
+        items = tuple((f"{UNREAD}{name}", Column(name)) for name in missing)
+        fields = tuple(Field(f"{UNREAD}{name}", self.stream.schema[name].type) for name in missing)
+        if not missing:
+            return self
+        return Prefix(self.stream, (*self.items, *items), self.conditions, Schema((*self.schema, *fields), self.schema.owner))
 
     def pruned(self, needed: set[str]) -> Prefix:
         """Only the columns somebody reads: what is not needed does not cross."""

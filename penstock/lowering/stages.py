@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Graph, GraphNode, Port
@@ -37,6 +38,7 @@ from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
+from penstock.operators.project import Project
 from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
@@ -81,6 +83,8 @@ class Job:
     shards: int
     #: Where each plan node runs, for explain: (level, node id, keys its inputs are partitioned by).
     placements: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
+    #: Promises that no shard can watch, in words.
+    unwatched: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -104,6 +108,15 @@ def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = Non
     return _Builder(rewritten(catalog) if optimise else catalog, shards).build(queries)
 
 
+def startable(catalog: Catalog) -> Job:
+    """The application as it would run; what would stop it when it starts, such as options that exclude each other, stops here."""
+    job = build_job(catalog, shards=1)
+    for stage in job.stages:
+        for node in stage.graph.nodes:
+            node.make()
+    return job
+
+
 class _Builder:
     def __init__(self, catalog: Catalog, shards: int) -> None:
         self.catalog = catalog
@@ -120,6 +133,7 @@ class _Builder:
         self._generators: dict[str, tuple[Generator, ...]] = {}
         self._query = ""
         self._needed: set[str] | None = None
+        self._unwatched: list[str] = []
 
     def build(self, wanted: Iterable[str] | None) -> Job:
         outputs: dict[str, Schema] = {}
@@ -132,7 +146,7 @@ class _Builder:
             self._level(placed.level).outputs[query.name] = placed.port
             outputs[query.name] = query.plan.schema
         stages = tuple(self._stage(number) for number in sorted(self.levels))
-        return Job(stages, outputs, self.shards, self.placements)
+        return Job(stages, outputs, self.shards, self.placements, tuple(dict.fromkeys(self._unwatched)))
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -255,10 +269,21 @@ class _Builder:
         if isinstance(found, Floating):
             return self._settle(found, keys, level).port
         if isinstance(found, Prefix):
-            return self._generated(found, keys, level, (self._source(found, keys, level), ""))
+            return self._entered(found, keys, level)
         if found.level == level and suits(found.partitionings, keys):
             return found.port
         return self._exchange(found, keys, level), ""
+
+    def _entered(self, prefix: Prefix, keys: Keys, level: int) -> Port:
+        """Where rows of a stream are available, once they and their promises have been looked at."""
+        watched = prefix.watched()
+        entry = self._source(watched, _meeting_keys(watched) if keys is None else keys, level)
+        port = self._generated(watched, keys, level, (entry, ""))
+        if watched is prefix:
+            return port
+        shown = tuple((name, Column(name)) for name in prefix.schema.names)
+        recipe = partial(Project, watched.schema.arrow, shown, prefix.schema.arrow)
+        return self._apart("Project", recipe, level, (port,)), ""
 
     def _generated(self, prefix: Prefix, keys: Keys, level: int, port: Port) -> Port:
         """Behind a source the operators that make its punctuations, as far as the keys of this entry are concerned."""
@@ -308,11 +333,14 @@ class _Builder:
         used = replace(stream, generators=self._chosen(stream))
         route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards)
         renamed = dict(prefix.kept)
-        constraints = tuple(
-            Constraint(item.kind, renamed[stream.schema[item.column].name])
+        watched = [item for item in stream.constraints if _can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)]
+        constraints = tuple(Constraint(item.kind, renamed[stream.schema[item.column].name]) for item in watched)
+        self._unwatched += [
+            f"{item.kind.upper()} ({item.column}) of {stream.name} is not checked by query {self._query}: "
+            f"rows with equal {item.column} need not meet in one shard"
             for item in stream.constraints
-            if _can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)
-        )
+            if item not in watched and item.kind is ConstraintKind.UNIQUE
+        ]
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
             name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
@@ -341,6 +369,13 @@ class _Builder:
         finished = tuple(GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id])) for node in level.nodes)
         graph = Graph(finished, tuple(level.entries.values()), dict(level.outputs), _fingerprint(finished, level, self.shards))
         return Stage(number, graph, tuple(level.sources), dict(level.exchanges))
+
+
+def _meeting_keys(prefix: Prefix) -> Keys:
+    """How rows are spread that nobody wants in a certain way: so that equal values of a unique column meet."""
+    unique = [item.column for item in prefix.stream.constraints if item.kind is ConstraintKind.UNIQUE]
+    names = dict(prefix.kept)
+    return (names[prefix.stream.schema[unique[0]].name],) if unique else None
 
 
 def _can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> bool:

@@ -196,6 +196,11 @@ class StreamDeclaration:
             raise InvalidDeclaration(f"{rows} rows cannot be counted; write 1 or more", f"stream '{self.name}'")
 
     @property
+    def closes_values(self) -> bool:
+        """Whether anything declared can tell that no row with some value follows; scopes of buffers and samples cannot."""
+        return bool(self.constraints or self.punctuations or any(item.rows == 0 for item in self.generators))
+
+    @property
     def has_clock_time(self) -> bool:
         """Whether durations (minutes, hours) make sense for this stream."""
         return bool(pa.types.is_timestamp(self.schema[self.timestamp].type))

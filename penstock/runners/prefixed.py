@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.evaluate import evaluate, mask
 from penstock.expressions.nodes import columns_of
-from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME
+from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME
 from penstock.lowering.prefix import Prefix
+from penstock.model.masks import Mask
 from penstock.model.schema import Field
 
 
@@ -15,6 +17,7 @@ def fields_read(prefix: Prefix) -> tuple[Field, ...]:
     """Fields of the stream that `prefixed` looks at, in the order of the stream."""
     stream = prefix.stream
     names = {name for expr in (*(expr for _, expr in prefix.items), *prefix.conditions) for name in columns_of(expr)}
+    names |= {*prefix.unread_required}
     names |= {stream.timestamp, stream.partition_column, stream.position_column}
     names |= {stream.punctuations.column} if stream.punctuations is not None else set()
     wanted = {name.lower() for name in names if name}
@@ -34,6 +37,8 @@ def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
     system = {TIME: time.cast(pa.int64()) if not pa.types.is_timestamp(time.type) else time.view(pa.int64())}
     if prefix.condition is not None:
         system[KEEP] = pa.array(mask(prefix.condition, rows))
+    if prefix.unread_required:
+        system[MISSING] = pa.array(_without_value(rows, prefix.unread_required))
     if stream.partition_column:
         system[PARTITION] = column(stream.partition_column).cast(pa.int64())
     if stream.position_column:
@@ -41,3 +46,10 @@ def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
     if stream.punctuations is not None:
         system[MARK] = column(stream.punctuations.column)
     return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*prefix.schema.names, *system])
+
+
+def _without_value(rows: pa.RecordBatch, names: tuple[str, ...]) -> Mask:
+    missing: Mask = np.zeros(rows.num_rows, np.bool_)
+    for name in names:
+        missing |= rows.column(name).is_null().to_numpy(zero_copy_only=False)
+    return missing

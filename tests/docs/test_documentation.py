@@ -11,6 +11,7 @@ import pytest
 from penstock.expressions.aggregates import AGGREGATES
 from penstock.expressions.nodes import FUNCTIONS
 from penstock.language.application import parse_application
+from penstock.model.hint_options import options_table
 from penstock.model.schema import SQL_TYPES
 from penstock.plan.analysis.safety import check
 from penstock.plan.catalog import Catalog
@@ -94,3 +95,8 @@ def test_the_dependencies_page_names_every_dependency() -> None:
     text = (ROOT / "docs" / "dependencies.md").read_text()
     missing = [name for name in (re.split(r"[=<>\[]", item)[0] for item in wanted) if f"`{name}`" not in text]
     assert missing == []
+
+
+@pytest.mark.parametrize("hint", ["PJOIN", "PWJOIN", "WJOIN"])
+def test_the_language_reference_holds_the_table_of_options_that_the_parser_reads(hint: str) -> None:
+    assert options_table(hint) in LANGUAGE.read_text(encoding="utf-8")

@@ -22,6 +22,7 @@ from penstock.metadata.statistics import Ewma, WatchedInput
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import BoundedBy, Holding, label
+from penstock.plan.analysis.joins import heard_by
 from penstock.plan.analysis.knowledge import Knowledge
 from penstock.plan.nodes.relational import WindowJoin, has_clock_time
 
@@ -181,6 +182,7 @@ def _length(window: object) -> int | None:
 
 def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> tuple[InputEstimate, ...]:
     """What declarations say about the memory of each input of a join."""
+    inputs = heard_by(node, inputs)
     second = 1e6 if has_clock_time(node) else 1.0
     return tuple(
         _counted(node.windows[port], label(part, keys), bytes_per_row(part.schema))
@@ -188,7 +190,9 @@ def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: 
             _declared(label(part, keys), known, holding, bytes_per_row(part.schema), _stay(node, port, inputs), second),
             is_bound=holding.by is BoundedBy.WINDOW and _is_closed_by_others(node, port, inputs),
         )
-        for port, (part, keys, known, holding) in enumerate(zip(node.parts, node.keys, inputs, holdings, strict=True))
+        for port, (part, keys, known, holding) in enumerate(
+            zip(node.parts, node.keys, inputs, holdings[: len(node.parts)], strict=True)
+        )
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from penstock.model.join_kinds import JoinKind
+from penstock.model.join_variants import MetadataUse, Passing
 from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import (
     BoundedBy,
@@ -33,20 +34,52 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
     its key, or when its key is finished: one input has closed it and has no row of it left. The last rule needs that
     rows of *that* input go, so it is applied until nothing new follows.
 
-    Where a window counts rows, every row also waits until all inputs have passed it.
+    Where a window counts rows, every row also waits until all inputs have passed it. Punctuations count only if the
+    operator that runs the join removes rows by them.
     """
     ports = range(len(node.parts))
+    inputs = heard_by(node, inputs)
     if node.counts_rows and any(known.stalled for known in inputs):
         return [_waiting_for_ever(node, inputs, port) for port in ports]
     rules = (_by_count, _by_window, _by_others)
     found = {port: holding for port in ports if (holding := _first(rule(node, inputs, port) for rule in rules))}
     while True:
         more = {port: holding for port in ports if port not in found and (holding := _by_finished_keys(node, inputs, port, found))}
-        if not more:
+        if not more or not _use(node).finishes:
             break
         found |= more
     holdings = [found.get(port) or _without_bound(node, inputs, port) for port in ports]
     return [_held_back(holding) if port in node.kind.watched else holding for port, holding in enumerate(holdings)]
+
+
+def _use(node: WindowJoin) -> MetadataUse:
+    """What the operator of the join does with punctuations; without a hint it uses all that is known."""
+    if isinstance(node, MJoin):
+        return MetadataUse(removes=False, passing=Passing.NONE)
+    return node.hint.use if node.hint is not None else MetadataUse()
+
+
+def heard_by(node: WindowJoin, inputs: Sequence[Knowledge]) -> Sequence[Knowledge]:
+    """What a join makes use of: a hint may ask for one that ignores punctuations."""
+    return inputs if _use(node).removes else [replace(known, schemes=()) for known in inputs]
+
+
+def waiting_punctuations(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
+    """Punctuations that are heard and never go on stay with the join."""
+    use = _use(node)
+    if not use.keeps_waiting or use.passing is Passing.ALL:
+        return []
+    going = {} if use.passing is Passing.NONE else dict(enumerate(_whole_key_schemes(node, inputs)))
+    names = [
+        name
+        for port, (name, known) in enumerate(zip(_names(node), inputs, strict=True))
+        if any(scheme != going.get(port) for scheme in known.schemes)
+    ]
+    if not names or ends(node.life):
+        return [until_end("punctuations that wait")] if names else []
+    reason = "until somebody asks for them" if use.passing is Passing.NONE else "until every input has announced the same"
+    why = f"those of {' and '.join(names)} stay {reason}, as the hint {node.hint} wants it"
+    return [Holding("punctuations that wait", why, growth=Growth.KEYS)]
 
 
 def _held_back(holding: Holding) -> Holding:
@@ -169,8 +202,8 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
         return until_end(what)
     stalled = [(names[other], inputs[other].stalled) for other in _others(node, port) if inputs[other].stalled]
     silent = (
-        ["windows alone make a multiway join forget"]
-        if isinstance(node, MJoin)
+        [_deafness(node)]
+        if not _use(node).removes
         else [
             f"{names[other]} never closes {', '.join(node.keys[other])}"
             for other in _others(node, port)
@@ -187,13 +220,22 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
     return Holding(what, f"a row is kept for ever: {first}, and {' and '.join(silent)}", growth=Growth.ROWS)
 
 
+def _deafness(node: WindowJoin) -> str:
+    if isinstance(node, MJoin):
+        return "windows alone make a multiway join forget"
+    return f"the join that the hint {node.hint} asks for removes no rows by punctuations"
+
+
 def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:
     """A punctuation of an input leaves once the rows it matches are gone; one on the key speaks for every key column.
 
     Where rows are answers without partner it speaks for fewer, see `JoinKind.stated_on`.
     """
-    if isinstance(node, MJoin):
-        return replace(_event_time(node, inputs, holdings), schemes=())  # it hears no punctuations and makes none
+    passing = _use(node).passing
+    if passing is Passing.NONE:
+        return replace(_event_time(node, inputs, holdings), schemes=())
+    if passing is Passing.PAIRED:
+        return replace(_event_time(node, inputs, holdings), schemes=_paired(node, inputs, holdings))
     schemes: dict[frozenset[str], Scheme] = {}
     for port, (known, holding) in enumerate(zip(inputs, holdings, strict=True)):
         if not holding.is_bounded or holding.by is BoundedBy.END:
@@ -211,6 +253,25 @@ def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequen
                 columns = frozenset(node.keys[target][at] for at in places if at is not None)
                 schemes.setdefault(columns, replace(passed, columns=columns))
     return replace(_event_time(node, inputs, holdings), schemes=tuple(schemes.values()))
+
+
+def _paired(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> tuple[Scheme, ...]:
+    """Values of the key that every input closes, and only those."""
+    closing = _whole_key_schemes(node, inputs)
+    if not closing:
+        return ()
+    conditions = [scheme.condition for scheme in closing] + [text for holding in holdings for text in holding.conditions]
+    first = replace(closing[0], condition=" and ".join(dict.fromkeys(filter(None, conditions))), among="")
+    return tuple(replace(first, columns=frozenset(keys)) for keys in node.keys)
+
+
+def _whole_key_schemes(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Scheme]:
+    """For each input how it closes values of the whole key; empty if one of them does not."""
+    found: list[Scheme] = []
+    for known, keys in zip(inputs, node.keys, strict=True):
+        whole = {name.lower() for name in keys}
+        found += [scheme for scheme in known.schemes if {name.lower() for name in scheme.columns} == whole][:1]
+    return found if len(found) == len(node.keys) else []
 
 
 def _event_time(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:

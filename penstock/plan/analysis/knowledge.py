@@ -19,7 +19,8 @@ from enum import StrEnum
 from itertools import product
 
 from penstock.errors import UserError
-from penstock.expressions.nodes import Column
+from penstock.expressions.nodes import Column, columns_of
+from penstock.expressions.parse import parse
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
 from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select, Union
@@ -129,6 +130,18 @@ def _embedded(stream: StreamDeclaration, names: dict[str, str]) -> list[Scheme]:
         for name in stream.schema.names
         if name != mark
     ]
+
+
+def promised_columns(stream: StreamDeclaration) -> tuple[str, ...]:
+    """Columns of whose values something is promised that rows can break; all, where punctuations do not say what they close."""
+    names = [constraint.column for constraint in stream.constraints]
+    if stream.punctuations is not None:
+        mark = stream.schema[stream.punctuations.column].name
+        names += stream.punctuations.columns or [item.name for item in stream.schema if item.name != mark]
+    for generator in stream.generators:
+        # A rule is obeyed where rows leave the source, so what it looks at must come that far.
+        names += [generator.column, *(columns_of(parse(generator.condition)) if generator.condition else ())]
+    return tuple(dict.fromkeys(stream.schema[name].name for name in names))
 
 
 def declared_rate(stream: StreamDeclaration) -> float | None:

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import pyarrow as pa
 
+from penstock.errors import InvalidPlan
 from penstock.expressions.nodes import Column
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, StreamDeclaration
 from penstock.model.windows import Framed, Sliding, Unbounded
@@ -53,7 +54,8 @@ class Step:
     stream
         The stream whose declaration gets `element` among its columns and `clause` behind them.
     query, source
-        Or the query in which `source` gets `clause`, a window; `replaces` one that is there.
+        Or the query in which `source` gets `clause`, a window; `replaces` one that is there. Without a source: `clause` is
+        about the query as a whole.
     instead
         Other declarations of the stream that would do as well.
     """
@@ -67,6 +69,8 @@ class Step:
     instead: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.query and not self.source:
+            return f"{self.clause} in CREATE CQ {self.query}"
         if self.query:
             return f"{self.clause} {'instead of the window ' if self.replaces else ''}on `{self.source}` in CREATE CQ {self.query}"
         return f"{_joined(self.element, self.clause)} in CREATE STREAM {self.stream}"
@@ -106,7 +110,10 @@ def remedies_for(catalog: Catalog, query: str, index: int, judged: Judged) -> tu
     small = replace(catalog, queries={name: known for name, known in catalog.queries.items() if name in wanted})
 
     def helps(candidates: Sequence[_Candidate]) -> bool:
-        changed = reduce(lambda known, candidate: candidate.apply(known), candidates, small)
+        try:
+            changed = reduce(lambda known, candidate: candidate.apply(known), candidates, small)
+        except InvalidPlan:  # a plan that nobody could write, such as a window beside a hint that takes none
+            return False
         return propagate(changed)[query][index].is_bounded
 
     for size in range(1, _MOST_STEPS + 1):
@@ -127,7 +134,7 @@ def _candidates(catalog: Catalog, query: str, node: Node, index: int) -> Iterato
     for name in _read(catalog, query):
         places += [(name, at, below) for at, below in enumerate(walk(catalog.queries[name.lower()].plan))]
     for owner, place, below in places:
-        for candidate in (*_windows(owner, place, below), *_declarations(catalog, below)):
+        for candidate in (*_without_hint(owner, place, below), *_windows(owner, place, below), *_declarations(catalog, below)):
             text = str(Remedy(candidate.steps))
             if text not in seen:
                 seen.add(text)
@@ -261,6 +268,16 @@ def _worded(picked: Sequence[_Candidate], is_join: bool, helps: Callable[[Sequen
             instead = (*words[1:], _joined(told.element, told.clause))
             steps.append(Step(element=words[0], stream=told.stream, instead=instead))
     return Remedy(tuple(steps))
+
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+
+def _without_hint(query: str, place: int, node: Node) -> Iterator[_Candidate]:
+    """Without its hint a join uses all that is known."""
+    if isinstance(node, WindowJoin) and node.hint is not None:
+        step = Step(f"no hint {node.hint.variant.name}", query=query)
+        yield _Candidate((step,), _changed(query, {place: lambda known: replace(known, hint=None)}))  # type: ignore[arg-type]
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------

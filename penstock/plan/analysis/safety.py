@@ -24,7 +24,8 @@ note: event time of a stream advances as long as every partition of its source s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.plan.analysis.holdings import Holding
@@ -100,6 +101,10 @@ class SafetyReport:
     @property
     def is_bounded(self) -> bool:
         return all(verdict.is_bounded for verdict in self.verdicts)
+
+    def noting(self, more: Iterable[str]) -> SafetyReport:
+        """With what somebody else has to say."""
+        return replace(self, notes=(*self.notes, *more))
 
     def of_query(self, query: str) -> tuple[Verdict, ...]:
         return tuple(verdict for verdict in self.verdicts if verdict.query.lower() == query.lower())

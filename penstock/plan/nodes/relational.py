@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 
+#: The option of a hint that asks for rows to be counted first and joined in all shards.
+SPREAD = "spread"
+
+
 @dataclass(frozen=True)
 class Scan:
     """A declared stream; `alias` prefixes its columns (`b.price`) when the query names it."""
@@ -224,7 +228,7 @@ class WindowJoin:
     @property
     def spreads_counted(self) -> bool:
         """Whether rows that were counted in one place are to be joined in all shards, as the option `spread` asks."""
-        return self.counts_rows and self.hint is not None and ("spread", True) in self.hint.options
+        return self.counts_rows and self.hint is not None and bool(self.hint.value(SPREAD))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -252,6 +256,8 @@ def _check_hint(node: WindowJoin) -> None:
         text = f"{variant.value} takes sliding windows; leave ADVANCE or the hint out"
     elif variant in (JoinVariant.APPROXIMATE, JoinVariant.MJOIN) and node.counts_rows:
         text = f"{variant.value} takes windows of time; leave ROWS or the hint out"
+    elif node.hint.value(SPREAD) and not node.counts_rows:
+        text = "spread is for windows that count rows, [ROWS n]; other joins are spread over the shards anyway"
     if text:
         raise InvalidPlan(text, node.hint.place)
 

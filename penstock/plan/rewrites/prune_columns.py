@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.expressions.nodes import Column, Expr, columns_of
-from penstock.expressions.parse import parse
+from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.user_functions import has_functions
 from penstock.model.windows import Framed
+from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import GroupBy, GroupFilter, Lifetime, Node, Project, Scan, Select, Union, WindowJoin
@@ -182,13 +182,7 @@ def _shows(expr: Expr, names: set[str]) -> bool:
 def _guarded(node: Node) -> set[str]:
     """Columns of a filtered stream about which its declaration promises something."""
     scan = _scan_of(node)
-    promised = [constraint.column for constraint in scan.stream.constraints]
-    if scan.stream.punctuations is not None:
-        promised += scan.stream.punctuations.columns
-    for generator in scan.stream.generators:
-        # A rule is obeyed where rows leave the source, so what it looks at must come that far.
-        promised += [generator.column, *(columns_of(parse(generator.condition)) if generator.condition else ())]
-    return {scan.schema.names[scan.stream.schema.index(name)] for name in promised}
+    return {scan.schema.names[scan.stream.schema.index(name)] for name in promised_columns(scan.stream)}
 
 
 def _scan_of(node: Node) -> Scan:

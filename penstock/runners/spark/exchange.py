@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from penstock.columnar.masks import without_idle_masks
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
-from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
+from penstock.kernel.packing import BAD, KEEP, MARK, MISSING, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
@@ -60,6 +60,8 @@ def _system_columns(frame: DataFrame, prefix: Prefix) -> Iterator[_Item]:
         yield _Item(f"unix_micros({time})" if stream.has_clock_time else f"CAST({time} AS BIGINT)", TIME)
     if prefix.condition is not None:
         yield _Item(f"({spark_sql(prefix.condition, stream.schema)})", KEEP)
+    if prefix.unread_required:
+        yield _Item(f"({' OR '.join(f'{_quoted(name)} IS NULL' for name in prefix.unread_required)})", MISSING)
     if stream.partition_column:
         yield _Item(f"CAST({_quoted(stream.partition_column)} AS BIGINT)", PARTITION)
     if stream.position_column:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.lowering.given_filters import Given, filtered_by
 from penstock.lowering.stages import Job, build_job
-from penstock.model.join_variants import HintValue
+from penstock.model.hint_options import HintValue
 from penstock.model.order_hints import OrderHint
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import Scan

@@ -190,14 +190,23 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
 }
 
 
+def named_registry(name: str) -> Registry:
+    """A standard registry as a join that may spill needs it: else rows that left memory would hold event time back for ever.
+
+    Examples
+    --------
+    >>> named_registry("eager") == PROMPT
+    True
+    """
+    if name not in STANDARD:
+        raise InvalidConfiguration(f"there is no registry '{name}'; {suggestion(name, STANDARD)}", "control of a join")
+    return STANDARD[name].with_spilled_state() if name != "xjoin" else STANDARD[name]
+
+
 def _registry(value: Any) -> Registry:
     if isinstance(value, Registry):
         return value
-    if isinstance(value, str):
-        if value not in STANDARD:
-            raise InvalidConfiguration(f"there is no registry '{value}'; {suggestion(value, STANDARD)}", "control of a join")
-        return STANDARD[value].with_spilled_state() if value != "xjoin" else STANDARD[value]
-    return Registry.from_json(value)
+    return named_registry(value) if isinstance(value, str) else Registry.from_json(value)
 
 
 def _check_positive(name: str, value: Any) -> None:
