@@ -166,10 +166,10 @@ def test_a_join_that_cannot_run_this_way_is_refused(sources: str, error: type[Ex
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [("polcy = 'sweep'", "policy"), ("policy = 'best'", "algorithm is 'best'"), ("mode = 'global'", "no option 'mode'"),
+    [("polcy = 'sweep'", "policy"), ("policy = 'best'", "policy is 'best'"), ("mode = 'global'", "no option 'mode'"),
      ("alpha = 2", "alpha is 2"), ("chunk_rows = 0", "chunk_rows is 0")],
 )  # fmt: skip
-def test_options_of_the_hint_are_judged_when_the_job_is_built(options: str, message: str) -> None:
+def test_options_of_the_hint_are_judged_before_a_job_is_built(options: str, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         job_of(query(SHAPES["star"], dict.fromkeys("abcd", 5), f"/*+ MJOIN({options}) */"))
 
