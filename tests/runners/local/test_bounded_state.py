@@ -133,7 +133,8 @@ WINDOWED = "CREATE CQ g AS SELECT k, count(*) AS n FROM j [RANGE 12] GROUP BY k;
 EARLY = "SELECT /*+ MPWJOIN(early_propagation = FALSE) */ a.k FROM a [RANGE 12], b, c [RANGE 12] WHERE a.k = b.k AND b.k = c.k"
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.filterwarnings("ignore:no rule of the registry purges")
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 @example(case=Case((CLOSED, CLOSED), _join("XJOIN")))
 @example(case=Case((CLOSED, CLOSED), _join("WJOIN", GROUPED)))

@@ -96,7 +96,7 @@ def played(case: Case, optimise: bool) -> tuple[Counter[str], set[tuple[str, str
     return Counter(map(str, runner.collected.timed("q"))), refused
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 @example(case=Case("", CLAUSES[1], QUERIES[0], False, (_row(mark='{"y": 1}'), _row(k=1, y=1))))
 @example(case=Case("", CLAUSES[1], QUERIES[3], False, (_row(mark='{"y": 1}'), _row(k=1, y=1))))
