@@ -128,6 +128,7 @@ class App:
         refuse_shared_directories(self.catalog, refused)
         place.lock.take()
         try:
+            place.refuse_damaged()
             place.refuse_moved(self.catalog.name)
             self._refuse_other_plan(place)
             check_local_directories(self.catalog, place, refused, append)

@@ -21,6 +21,8 @@ from penstock.runners.spark.records import create_record, read_record, replace_r
 
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
+#: What a run has learnt: without it, it learns again.
+LEARNT = ("orders", "joins")
 #: Those that a start adds to a checkpoint of an earlier version.
 ADDED_LATER = (IDENTITY.name, "plan")
 #: A path that Spark has written, up to the checkpoint.
@@ -74,6 +76,12 @@ class Checkpoint:
         """What was last remembered; None if nothing was."""
         found = read_record(self.record(name))
         return found["value"] if isinstance(found, dict) and found.keys() == {"value"} else found
+
+    def refuse_damaged(self) -> None:
+        """Read everything that a run will read, so that damage is named before anything has started."""
+        for name in (*SETTLED, *LEARNT):
+            self.recalled(name)
+        self.control.read(0, max(len(self.control), self.decisions_carried()))
 
     def record(self, name: str) -> Path:
         return self.directory / "penstock" / name

@@ -18,6 +18,7 @@ from typing import Any
 from penstock.errors import DamagedRecord, UserError
 from penstock.runners.spark.checkpoint import (
     ADDED_LATER,
+    LEARNT,
     SETTLED,
     Checkpoint,
     copy_of,
@@ -31,9 +32,6 @@ from penstock.runners.spark.folders import LocalFolder
 from penstock.runners.spark.lock import is_held
 from penstock.runners.spark.ownership import IDENTITY
 from penstock.runners.spark.records import read_record, replace_record
-
-#: What a run has learnt: without it, it learns again.
-_LEARNT = ("orders", "joins")
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def _findings(place: Checkpoint) -> Iterator[Finding]:
     yield from _spark_logs(place)
     for name in SETTLED:
         yield from _settled(place, name)
-    for name in _LEARNT:
+    for name in LEARNT:
         yield from _learnt(place.record(name))
     yield from _decisions(place)
     yield from _moved(place)

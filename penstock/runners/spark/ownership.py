@@ -61,11 +61,11 @@ class Writer:
 
 
 class _Decision(NamedTuple):
-    """The name of the writer's claim, and what is to be done for it."""
+    """The name of the writer's claim, and what is to be done for it: create it, or write it over one that is there."""
 
     name: str
     is_new: bool = False
-    takes_over: bool = False
+    is_outdated: bool = False
 
     @property
     def mark(self) -> str:
@@ -86,7 +86,7 @@ def claim(folder: Folder, writer: Writer, append: bool) -> str:
         When another checkpoint owns it and `append` does not say to go on beside it.
     """
     decision = _decide(folder, writer, append)
-    if decision.takes_over:
+    if decision.is_outdated:
         folder.replace_claim(decision.name, writer.claim())
     elif decision.is_new and not folder.create_claim(decision.name, writer.claim()):
         # Somebody was faster.
@@ -98,13 +98,14 @@ def _decide(folder: Folder, writer: Writer, append: bool) -> _Decision:
     claims = folder.claims()
     for name, known in claims.items():
         if writer.is_in(known):
-            return _Decision(name)
+            # Of a checkpoint that was moved, others should hear where it is.
+            return _Decision(name, is_outdated=known.get("checkpoint") != writer.checkpoint)
     last = max((int(found[1]) for name in folder.names() if (found := _EPOCH.fullmatch(name))), default=-1)
     owner = claims.get(_OWNER)
     if owner is None and last <= writer.since:
         return _Decision(_OWNER, is_new=True)
     if owner is not None and last < 0 and _is_gone(owner):
-        return _Decision(_OWNER, takes_over=True)
+        return _Decision(_OWNER, is_outdated=True)
     if append:
         return _Decision(writer.mark, is_new=True)
     raise ForeignDirectory(_refusal(folder, writer, owner), f"directory '{folder.text}'")

@@ -17,7 +17,7 @@ from penstock.errors import CheckpointInUse, CheckpointMoved, DamagedRecord, Sta
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.spark.app import App
-from penstock.runners.spark.checkpoint import SETTLED, Checkpoint, copy_of
+from penstock.runners.spark.checkpoint import LEARNT, SETTLED, Checkpoint, copy_of
 from penstock.runners.spark.control import ControlLog
 from penstock.runners.spark.lock import CheckpointLock, is_alive, is_held, read_holder
 from penstock.runners.spark.records import create_record, read_record, replace_record
@@ -41,9 +41,10 @@ def begun(folder: Path, text: str = TEXT) -> Checkpoint:
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b'{"value": 17', b"\xff\xfe"])
-@pytest.mark.parametrize("name", SETTLED)
+@pytest.mark.parametrize("name", [*SETTLED, *LEARNT, "control/0000000000.json"])
 def test_a_damaged_record_is_named_before_spark_starts(tmp_path: Path, name: str, content: bytes) -> None:
     place = begun(tmp_path)
+    place.control.append("budget", {"rows": 1})
     place.record(name).write_bytes(content)
     with pytest.raises(DamagedRecord, match=rf"(?s){place.record(name)}.*penstock doctor"):
         App.from_text(TEXT, "app").prepare(place)

@@ -75,6 +75,15 @@ def test_an_empty_directory_of_a_checkpoint_that_is_gone_belongs_to_the_next_one
     assert again.is_in(out.claims()["owner"])
 
 
+def test_a_checkpoint_that_was_moved_keeps_its_directories_and_tells_where_it_is(tmp_path: Path) -> None:
+    out = LocalFolder(tmp_path / "out")
+    claim(out, writer(tmp_path), append=False)
+    (tmp_path / "checkpoint").rename(tmp_path / "moved")
+    assert claim(out, writer(tmp_path, "moved"), append=False) == ""
+    with pytest.raises(ForeignDirectory, match=f"Continue with --checkpoint {tmp_path}/moved"):
+        claim(out, writer(tmp_path, "other"), append=False)
+
+
 def test_another_query_of_the_same_checkpoint_is_another_writer(tmp_path: Path) -> None:
     out = LocalFolder(tmp_path / "out")
     claim(out, writer(tmp_path), append=False)
