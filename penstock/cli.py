@@ -193,7 +193,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Is a checkpoint damaged, and what helps? Exit code 1 if it is. Changes nothing without --repair."""
-    from penstock.runners.spark import doctor as practice
+    from penstock.runners.spark.checkpoints import doctor as practice
 
     diagnosis = practice.repair(checkpoint) if repair else practice.examine(checkpoint)
     _print(diagnosis, as_json)

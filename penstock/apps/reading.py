@@ -12,7 +12,7 @@ from penstock.language.application import parse_application
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.records import read_record
+from penstock.runners.spark.checkpoints.records import read_record
 
 
 def application_file(name: str) -> Path:

@@ -11,7 +11,7 @@ from penstock.errors import InvalidOption, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.lowering.tuning import tuning
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 
 def tune_application(name: str, query: str, settings: list[str], checkpoint: Path) -> int:

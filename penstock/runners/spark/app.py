@@ -23,11 +23,11 @@ from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.budget import BudgetController
-from penstock.runners.spark.checkpoint import Checkpoint
-from penstock.runners.spark.claims import Claims, check_local_directories, claim_directories
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.memory import MemoryController, begin_sharing
+from penstock.runners.spark.ownership.directories import Claims, check_local_directories, claim_directories
 from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
 from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.reports import BatchReport, read_report, read_reports

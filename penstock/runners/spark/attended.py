@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.errors import Interrupted, JavaEnded
 from penstock.lowering.statistics import JoinMemory
 from penstock.runners.spark.app import App, Run
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.interrupts import Interrupt, interruptible
 from penstock.runners.spark.java_process import has_java_ended, kill_java
 from penstock.runners.spark.journal import Journal, Summary

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
+from penstock.runners.spark.checkpoints.records import create_record, read_record
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
-from penstock.runners.spark.records import create_record, read_record
 from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 

@@ -15,7 +15,7 @@ from penstock.model.hint_options import HintValue
 from penstock.model.order_hints import OrderHint
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import Scan
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.filter_tasks import direct_filter, filtered_directly

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.lowering.stages import Job
 from penstock.operators.filtering.standing import FilterStanding
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.listening import Listener
 from penstock.runners.spark.reports import BatchReport
 from penstock.runners.steering import Steering

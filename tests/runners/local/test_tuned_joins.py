@@ -21,7 +21,7 @@ from penstock.operators.joins.pjoin.registry import PULL
 from penstock.operators.joins.pjoin.spill import FileStore
 from penstock.operators.watched import Watched
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.control import ControlLog
 
 STREAMS = """

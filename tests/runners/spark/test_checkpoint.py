@@ -17,10 +17,10 @@ from penstock.errors import CheckpointInUse, CheckpointMoved, DamagedRecord, Sta
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.spark.app import App
-from penstock.runners.spark.checkpoint import LEARNT, SETTLED, Checkpoint, copy_of
+from penstock.runners.spark.checkpoints.checkpoint import LEARNT, SETTLED, Checkpoint, copy_of
+from penstock.runners.spark.checkpoints.lock import CheckpointLock, is_alive, is_held, read_holder
+from penstock.runners.spark.checkpoints.records import create_record, read_record, replace_record
 from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.lock import CheckpointLock, is_alive, is_held, read_holder
-from penstock.runners.spark.records import create_record, read_record, replace_record
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING rate;
@@ -160,7 +160,7 @@ def test_tune_names_the_decision_that_is_missing(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from penstock.runners.spark.lock import CheckpointLock
+from penstock.runners.spark.checkpoints.lock import CheckpointLock
 CheckpointLock(Path(sys.argv[1])).take()
 print("held", flush=True)
 time.sleep(600)

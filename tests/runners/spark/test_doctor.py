@@ -14,10 +14,10 @@ from penstock.cli import app
 from penstock.errors import CheckpointInUse, ForeignDirectory, UserError
 from penstock.runners.destinations import QUARANTINE
 from penstock.runners.spark.app import App
-from penstock.runners.spark.checkpoint import SETTLED, Checkpoint, copy_of
-from penstock.runners.spark.doctor import examine, repair
-from penstock.runners.spark.folders import LocalFolder
-from penstock.runners.spark.ownership import claim
+from penstock.runners.spark.checkpoints.checkpoint import SETTLED, Checkpoint, copy_of
+from penstock.runners.spark.checkpoints.doctor import examine, repair
+from penstock.runners.spark.ownership.claims import claim
+from penstock.runners.spark.ownership.folders import LocalFolder
 
 
 def files(folder: Path) -> dict[Path, bytes]:

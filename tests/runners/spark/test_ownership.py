@@ -18,10 +18,10 @@ from penstock.model.batch import Batch
 from penstock.model.declarations import Destination
 from penstock.model.elements import Quarantined
 from penstock.runners.destinations import refuse_shared_directories
-from penstock.runners.spark.checkpoint import Checkpoint
-from penstock.runners.spark.claims import check_local_directories
-from penstock.runners.spark.folders import ArrowFolder, LocalFolder
-from penstock.runners.spark.ownership import Writer, check_claim, claim
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.ownership.claims import Writer, check_claim, claim
+from penstock.runners.spark.ownership.directories import check_local_directories
+from penstock.runners.spark.ownership.folders import ArrowFolder, LocalFolder
 from penstock.runners.spark.quarantine import Quarantine, write_refused
 from penstock.runners.spark.sinks import Binding, FormatSink, make_sink
 

@@ -16,7 +16,7 @@ from penstock.errors import CheckpointInUse, ForeignDirectory, InvalidDeclaratio
 from penstock.model.declarations import Destination
 from penstock.runners.spark.app import App
 from penstock.runners.spark.failures import QueryFailed
-from penstock.runners.spark.folders import HadoopFolder, LocalFolder
+from penstock.runners.spark.ownership.folders import HadoopFolder, LocalFolder
 from penstock.runners.spark.sinks import make_sink
 from penstock.testing.undisturbed import undisturbed
 

@@ -24,7 +24,7 @@ from penstock.model.elements import Control
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.journal import Journal
 from penstock.runners.spark.live import Ending, LiveTable, PlainLines
 from penstock.runners.spark.reports import BatchReport, read_report

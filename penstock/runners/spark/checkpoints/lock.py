@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CheckpointInUse
-from penstock.runners.spark.records import writable
+from penstock.runners.spark.checkpoints.records import writable
 
 #: What flock says where the file system has no locks (some network ones).
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)

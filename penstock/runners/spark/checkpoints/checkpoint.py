@@ -13,11 +13,11 @@ from typing import Any
 from penstock.errors import CheckpointMoved, DamagedRecord, StateFormat
 from penstock.lowering.stages import Job
 from penstock.plan.catalog import Catalog
+from penstock.runners.spark.checkpoints.lock import CheckpointLock
+from penstock.runners.spark.checkpoints.plan_record import is_same, plan_record, told
+from penstock.runners.spark.checkpoints.records import create_record, read_record, replace_record
 from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.lock import CheckpointLock
-from penstock.runners.spark.ownership import IDENTITY, Writer
-from penstock.runners.spark.plan_record import is_same, plan_record, told
-from penstock.runners.spark.records import create_record, read_record, replace_record
+from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.errors import DamagedRecord, ForeignDirectory
-from penstock.runners.spark.folders import Folder
-from penstock.runners.spark.records import read_record
+from penstock.runners.spark.checkpoints.records import read_record
+from penstock.runners.spark.ownership.folders import Folder
 
 #: Where a checkpoint keeps who it is.
 IDENTITY = Path("penstock") / "identity"

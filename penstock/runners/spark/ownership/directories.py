@@ -9,9 +9,9 @@ from typing import Any
 from penstock.model.declarations import Destination
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import QUARANTINE, answers_of, is_local
-from penstock.runners.spark.checkpoint import Checkpoint
-from penstock.runners.spark.folders import LocalFolder, answers_folder, quarantine_folder
-from penstock.runners.spark.ownership import check_claim, claim
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.ownership.claims import check_claim, claim
+from penstock.runners.spark.ownership.folders import LocalFolder, answers_folder, quarantine_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pyarrow import fs
 
 from penstock.runners.destinations import is_local, local_path
-from penstock.runners.spark.records import create_record, replace_record
+from penstock.runners.spark.checkpoints.records import create_record, replace_record
 
 #: Begins with a character that Spark, Arrow, pandas and Hive skip.
 CLAIMS = "_penstock"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import DamagedRecord, UserError
-from penstock.runners.spark.checkpoint import (
+from penstock.runners.spark.checkpoints.checkpoint import (
     ADDED_LATER,
     LEARNT,
     SETTLED,
@@ -28,10 +28,10 @@ from penstock.runners.spark.checkpoint import (
     state_files,
     state_roots,
 )
-from penstock.runners.spark.folders import LocalFolder
-from penstock.runners.spark.lock import is_held
-from penstock.runners.spark.ownership import IDENTITY
-from penstock.runners.spark.records import read_record, replace_record
+from penstock.runners.spark.checkpoints.lock import is_held
+from penstock.runners.spark.checkpoints.records import read_record, replace_record
+from penstock.runners.spark.ownership.claims import IDENTITY
+from penstock.runners.spark.ownership.folders import LocalFolder
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Whose a directory of answers is."""
