@@ -39,14 +39,24 @@ def wait_for(process: subprocess.Popen[str], holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def stop_group(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, str]:
+def working_in(folder: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            found += [process] if process.cwd() == str(folder) else []
+        except psutil.Error:
+            continue
+    return found
+
+
+def stop_group(process: subprocess.Popen[str], number: signal.Signals, folder: Path) -> tuple[str, str]:
     """As `timeout`, supervisors and terminals do; nothing that the process has started may outlive it for long."""
-    children = family(process)
+    assert len(working_in(folder)) > 1
     os.killpg(process.pid, number)
     told, complaints = process.communicate(timeout=120)
     assert process.returncode == 128 + number, told + complaints
     assert "defect" not in complaints
-    assert psutil.wait_procs(children, timeout=30)[1] == []
+    assert psutil.wait_procs(working_in(folder), timeout=30)[1] == []
     return told, complaints
 
 
@@ -110,7 +120,7 @@ def test_an_interrupted_run_says_how_to_continue_and_then_does(tmp_path: Path) -
     process = start(tmp_path, "run", "app.sql", "--master", "local[2]", "--trigger", "1 second")
     checkpoint = tmp_path / ".penstock" / "app"
     wait_for(process, lambda: committed(checkpoint) >= 2)
-    told, complaints = stop_group(process, signal.SIGTERM)
+    told, complaints = stop_group(process, signal.SIGTERM, tmp_path)
     assert complaints == ""
     assert "to continue: penstock run app.sql --checkpoint .penstock/app" in told
 
@@ -128,5 +138,5 @@ def test_a_start_that_is_interrupted_leaves_nothing_running(tmp_path: Path) -> N
     (tmp_path / "app.sql").write_text(APPLICATION)
     process = start(tmp_path, "run", "app.sql", "--master", "local[2]")
     wait_for(process, lambda: any("java" in child.name() for child in family(process)))
-    _, complaints = stop_group(process, signal.SIGINT)
+    _, complaints = stop_group(process, signal.SIGINT, tmp_path)
     assert complaints.startswith("run.interrupted  stopped as asked for")

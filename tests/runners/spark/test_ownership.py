@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -11,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from penstock.errors import ForeignDirectory, InvalidDeclaration, SharedDirectory
 from penstock.language.application import parse_application
@@ -142,6 +147,74 @@ def test_readers_see_the_answers_of_all_writers_and_nothing_else(tmp_path: Path)
     assert pq.read_table(out).num_rows == 6
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{out}/**/*.parquet')").fetchall() == [(6,)]
     assert len(list(out.glob("epoch=*/*.parquet"))) == 3
+
+
+@dataclass
+class World:
+    """Two paths for checkpoints and one directory of answers; who has written which file."""
+
+    folder: Path
+    written: dict[str, str] = field(default_factory=dict)
+    refusals: int = 0
+
+    def run(self, name: str, epochs: int, append: bool) -> None:
+        """Repeat the last micro-batch, as after a crash, and add more; every answer must be in a file of this checkpoint."""
+        place = Checkpoint(self.folder / name)
+        own = place.writer("app", ANSWERS)
+        try:
+            mark = claim(LocalFolder(self.folder / "out"), own, append)
+        except ForeignDirectory:
+            assert not append
+            self.refusals += 1
+            return
+        last = place.last("offsets")
+        for epoch in range(last or 0, (-1 if last is None else last) + 1 + epochs):
+            (place.directory / "spark" / "offsets").mkdir(parents=True, exist_ok=True)
+            (place.directory / "spark" / "offsets" / str(epoch)).write_text("v1")
+            path = f"epoch={epoch:010d}{f'-{mark}' if mark else ''}"
+            if not (self.folder / "out" / path).exists():
+                (self.folder / "out" / path).mkdir(parents=True)
+                self.written[path] = own.id
+            assert self.written[path] == own.id, "an answer met the file of another checkpoint and was lost"
+
+    def delete(self, name: str, *_: object) -> None:
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def swap(self, *_: object) -> None:
+        for old, new in (("a", "c"), ("b", "a"), ("c", "b")):
+            if (self.folder / old).exists():
+                (self.folder / old).rename(self.folder / new)
+
+    def clear(self, *_: object) -> None:
+        """Answers are taken away; what is known of their writers stays."""
+        for path in (self.folder / "out").glob("epoch=*"):
+            path.rmdir()
+        self.written.clear()
+
+    def remove(self, *_: object) -> None:
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        self.written.clear()
+
+
+STEPS = st.tuples(
+    st.sampled_from([World.run] * 4 + [World.delete, World.swap, World.clear, World.remove]),
+    st.sampled_from("ab"),
+    st.integers(1, 3),
+    st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(steps=st.lists(STEPS, max_size=12))
+@example(steps=[(World.run, "a", 2, False), (World.run, "b", 2, False), (World.run, "b", 2, True), (World.run, "a", 1, False)])
+@example(steps=[(World.run, "a", 2, False), (World.delete, "a", 1, False), (World.run, "a", 2, True), (World.run, "a", 2, False)])
+def test_whatever_is_started_deleted_and_moved_no_answer_meets_the_file_of_another_checkpoint(
+    steps: list[tuple[Callable[..., None], str, int, bool]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        for step, *arguments in steps:
+            step(world, *arguments)
 
 
 SHARED = """
