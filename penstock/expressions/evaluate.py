@@ -22,10 +22,11 @@ from penstock.errors import TypeMistake
 from penstock.expressions import clock, logic, numeric, text
 from penstock.expressions.applying import application
 from penstock.expressions.casts import cast
-from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, columns_of
+from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, columns_of, conjuncts
 from penstock.expressions.numeric import Datum
 from penstock.expressions.text import constants
 from penstock.expressions.typing import BOOL, CLOCK_PARTS, FLOATS, Typed, place_of, type_name, typed
+from penstock.expressions.user_functions import has_functions
 from penstock.model.schema import TIMESTAMP, Schema
 
 Function = Callable[..., Datum]
@@ -63,11 +64,15 @@ class Compiled:
     schema: Schema
     type: pa.DataType = field(init=False, compare=False)
     _read: Reader = field(init=False, compare=False, repr=False)
+    _steps: tuple[Compiled, ...] = field(init=False, compare=False, repr=False, default=())
 
     def __post_init__(self) -> None:
         node = typed(self.expr, self.schema)
         object.__setattr__(self, "type", node.type)
         object.__setattr__(self, "_read", _reader(node, self.schema))
+        parts = conjuncts(self.expr) if has_functions(self.expr) else []
+        if len(parts) > 1:
+            object.__setattr__(self, "_steps", tuple(Compiled(part, self.schema) for part in parts))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Compiled, (self.expr, self.schema))
@@ -77,13 +82,24 @@ class Compiled:
         return pa.repeat(result, rows.num_rows) if isinstance(result, pa.Scalar) else result
 
     def mask(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Rows for which the predicate is true."""
+        """Rows for which the predicate is true; a user's function sees only rows that meet the conditions written before it."""
+        if self._steps:
+            return self._mask_in_steps(rows)
         if self.type not in (BOOL, pa.null()):
             raise TypeMistake(f"'{self.expr}' is a {type_name(self.type)}, not a condition", place_of(self.expr))
         chosen = self(rows)
         if chosen.null_count or chosen.type != BOOL:
             chosen = pc.fill_null(pc.cast(chosen, BOOL), False)
         result: npt.NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
+        return result
+
+    def _mask_in_steps(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        left = np.arange(rows.num_rows)
+        for step in self._steps:
+            reaching = rows if len(left) == rows.num_rows else rows.take(pa.array(left))
+            left = left[step.mask(reaching)]
+        result = np.zeros(rows.num_rows, np.bool_)
+        result[left] = True
         return result
 
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 
-from penstock.errors import SyntaxMistake, TypeMistake
+from penstock.errors import FunctionFailed, SyntaxMistake, TypeMistake
 from penstock.expressions.evaluate import compile, evaluate, mask
 from penstock.expressions.nodes import TRUE, Column
 from penstock.expressions.parse import parse
 from penstock.expressions.typing import BOOL, type_of
+from penstock.expressions.user_functions import FunctionKind, UserFunction
 from penstock.model.schema import TIMESTAMP, Schema
 from penstock.testing.expression_reference import evaluate_slowly, plain_values, same
 from penstock.testing.expressions import COLUMNS, cases
@@ -161,6 +162,15 @@ def test_constants_have_a_value_in_every_row_and_in_none():
 
 def test_columns_are_found_without_case():
     assert values("PRICE + 1", price=pa.array([1])) == [2]
+
+
+def test_a_function_sees_only_rows_that_meet_what_is_written_before_it():
+    inverse = UserFunction("inverse", (("x", pa.int64()),), pa.float64(), "inverse", FunctionKind.ROWS, body=lambda x: 1 / x)
+    rows = batch(a=pa.array([0, 1, None, 5]), b=pa.array([1, 1, 1, 1]))
+    functions = {"inverse": inverse}
+    assert mask(parse("a <> 0 AND inverse(a) > 0.5 AND b = 1", functions=functions), rows).tolist() == [False, True, False, False]
+    with pytest.raises(FunctionFailed):
+        mask(parse("inverse(a) > 0.5 AND a <> 0", functions=functions), rows)
 
 
 def test_a_number_is_no_condition():

@@ -121,6 +121,11 @@ class Arrangement:
         own_guards = [[place[other] for other in self.free if int(self.guards[number]) >> other & 1] for number in self.free]
         return np.array([sum(bits) for bits in own_guards], np.uint64)
 
+    @cached_property
+    def written(self) -> Order:
+        """All filters in the order that decides what fails: as declared, but for guards, and with the tail last."""
+        return self.whole(arranged(range(len(self.free)), self.free_guards))
+
     def whole(self, order: Sequence[int]) -> Order:
         """All filters by position, when the policy has chosen `order`."""
         return (*(self.free[number] for number in order), *self.tail)

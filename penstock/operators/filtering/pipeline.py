@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,58 @@ class Passage:
     profiled: Int64s
 
 
+@dataclass(frozen=True, slots=True)
+class _Dropped:
+    """Rows to profile that the filter at a position of the policy's order rejected, and the filters they passed before."""
+
+    position: int
+    rows: Int64s
+    passed: frozenset[int]
+
+
+class _Passing:
+    """The rows of a chunk on their way.
+
+    Parameters
+    ----------
+    coins
+        Which rows are profiled if they are rejected; None: none.
+    positions
+        Where each filter stands in the policy's order.
+    """
+
+    def __init__(self, batch: Batch, coins: Flags | None, positions: Mapping[int, int]) -> None:
+        self.batch = batch
+        self.coins = coins
+        self.positions = positions
+        #: Rows that are left; None: all, which saves gathering them.
+        self.left: Int64s | None = None
+        self.passed: list[int] = []
+        self.failed: list[tuple[int, str]] = []
+        self.dropped: list[_Dropped] = []
+
+    @property
+    def rows(self) -> Int64s:
+        return np.arange(self.batch.num_rows) if self.left is None else self.left
+
+    @property
+    def count(self) -> int:
+        return self.batch.num_rows if self.left is None else len(self.left)
+
+    def keep(self, number: int, passes: Flags, wrong: list[tuple[int, str]], is_ordered: bool) -> int:
+        """Go on with the rows that pass a filter; the number of those it rejected."""
+        reaching = self.rows
+        self.failed += [(int(reaching[at]), text) for at, text in wrong]
+        lost = ~passes
+        lost[[at for at, _ in wrong]] = False
+        gone = reaching[lost]
+        if self.coins is not None and is_ordered:
+            self.dropped.append(_Dropped(self.positions[number], gone[self.coins[gone]], frozenset(self.passed)))
+        self.passed.append(number)
+        self.left = reaching[passes]
+        return len(gone)
+
+
 class Pipeline:
     """Evaluate filters on the rows that are left.
 
@@ -64,46 +116,61 @@ class Pipeline:
         self.clock = clock
 
     def run(self, batch: Batch, policy: FilterOrder, coins: Flags | None) -> Passage:
-        """Send a chunk through all filters in the policy's order, then profile the rejected rows whose coin says so."""
+        """Send a chunk through all filters in the policy's order, then profile the rejected rows whose coin says so.
+
+        A filter may raise on rows that a filter written before it rejects, and that it would not have seen in written order. So
+        when one raises while such filters are still to come, the rows that are left take the rest of their way as written: what
+        raises then raises on rows that reach it.
+        """
         started = self._now()
-        rows, failed = batch.num_rows, list[tuple[int, str]]()
-        left: Int64s | None = None
-        dropped: list[tuple[int, Int64s]] = []
-        ordered = len(self.arrangement.free)
-        for position, number in enumerate(self.arrangement.whole(policy.order())):
-            reaching = np.arange(rows) if left is None else left
-            if not len(reaching):
-                break
-            passes, wrong = self._ask(number, batch, left, rows)
-            failed += [(int(reaching[at]), text) for at, text in wrong]
-            lost = ~passes
-            lost[[at for at, _ in wrong]] = False
-            gone = reaching[lost]
-            self.tally.asked(number, position, len(reaching), len(gone))
-            if coins is not None and position < ordered:
-                dropped.append((position, gone[coins[gone]]))
-            left = reaching[passes]
-        kept = np.arange(rows) if left is None else left
-        self.tally.chunk(rows, len(kept), len(failed))
+        order = self.arrangement.whole(policy.order())
+        passing = _Passing(batch, coins, {number: position for position, number in enumerate(order)})
+        to_come = list(order)
+        while to_come and passing.count:
+            if not self._send(to_come[0], passing, is_written_order=not self._precede(to_come[0], to_come)):
+                self.tally.add("taken_as_written", 1)
+                to_come = [number for number in self.arrangement.written if number in to_come]
+                self._send(to_come[0], passing, is_written_order=True)
+            to_come = to_come[1:]
+        self.tally.chunk(batch.num_rows, passing.count, len(passing.failed))
         self.tally.times["processing"] += self._now() - started
-        return Passage(kept, tuple(sorted(failed)), *self._profiled(batch, policy, dropped))
+        return Passage(passing.rows, tuple(sorted(passing.failed)), *self._profiled(batch, policy, passing.dropped))
+
+    def _precede(self, number: int, others: Sequence[int]) -> bool:
+        """Whether one of the other filters is written before this one."""
+        written = self.arrangement.written
+        return any(written.index(other) < written.index(number) for other in others)
 
     # -- ordinary evaluation ------------------------------------------------------------------------------------------
 
-    def _ask(self, number: int, batch: Batch, left: Int64s | None, whole: int) -> tuple[Flags, list[tuple[int, str]]]:
+    def _send(self, number: int, passing: _Passing, is_written_order: bool) -> bool:
+        """Ask a filter about the rows that are left; False if it has raised and may only do so in written order."""
+        answer = self._ask(number, passing, is_written_order)
+        if answer is None:
+            return False
+        passes, wrong = answer
+        position = passing.positions[number]
+        is_ordered = position < len(self.arrangement.free)
+        asked = passing.count
+        gone = passing.keep(number, passes, wrong, is_ordered)
+        self.tally.asked(number, position, asked, gone)
+        return True
+
+    def _ask(self, number: int, passing: _Passing, is_written_order: bool) -> tuple[Flags, list[tuple[int, str]]] | None:
         """Which of the rows pass a filter, and on which it raised."""
         item = self.arrangement.filters[number]
-        count = whole if left is None else len(left)
-        asked = gathered(batch.rows, item.predicate.columns, left)
+        asked = gathered(passing.batch.rows, item.predicate.columns, passing.left)
         started = self._now()
         try:
-            flags = flags_of(item.predicate(asked), count, item.name)
-        except FilterMisbehaved as error:
-            raise error.at(Place(f"filter '{item.name}'")) from None
+            flags = flags_of(item.predicate(asked), passing.count, item.name)
         except Exception as error:
-            return self._one_by_one(number, batch, np.arange(whole) if left is None else left, error)
+            if not is_written_order:
+                return None
+            if isinstance(error, FilterMisbehaved):
+                raise error.at(Place(f"filter '{item.name}'")) from None
+            return self._one_by_one(number, passing.batch, passing.rows, error)
         if self.clock is not None:
-            self.costs.add(number, count, (self._now() - started) * 1e-9)
+            self.costs.add(number, passing.count, (self._now() - started) * 1e-9)
         return flags, []
 
     def _one_by_one(self, number: int, batch: Batch, left: Int64s, cause: Exception) -> tuple[Flags, list[tuple[int, str]]]:
@@ -114,7 +181,7 @@ class Pipeline:
         if self.on_error is OnError.FAIL or not wrong:
             row = batch.rows.slice(int(left[wrong[0][0]]), 1).to_pylist()[0] if wrong else f"a batch of {len(left)} rows"
             text = wrong[0][1] if wrong else _said(cause)
-            advice = "name the filter that guards it in `after`, or set on_error = 'dead_letter'"
+            advice = "write the condition that protects it before it, or set on_error = 'dead_letter'"
             raise FilterFailed(f"filter '{name}' raised {text} on {row}; {advice}", f"filter '{name}'") from cause
         return passes, [(at, f"filter '{name}' raised {text}") for at, text in wrong]
 
@@ -132,21 +199,23 @@ class Pipeline:
 
     # -- profiling ----------------------------------------------------------------------------------------------------
 
-    def _profiled(self, batch: Batch, policy: FilterOrder, dropped: list[tuple[int, Int64s]]) -> tuple[ProfileRows, Int64s]:
-        at = np.concatenate([rows for _, rows in dropped]) if dropped else _NO_ROWS
+    def _profiled(self, batch: Batch, policy: FilterOrder, dropped: list[_Dropped]) -> tuple[ProfileRows, Int64s]:
+        at = np.concatenate([each.rows for each in dropped]) if dropped else _NO_ROWS
         if not len(at):
             return ProfileRows.empty(), _NO_ROWS
         started = self._now()
-        positions = np.concatenate([np.full(len(rows), position) for position, rows in dropped])
+        part = np.concatenate([np.full(len(each.rows), number) for number, each in enumerate(dropped)])
         arrival = np.argsort(at, kind="stable")
-        at, positions = at[arrival], positions[arrival]
-        bits, known, good = self._bits(batch, policy, at, positions)
+        at, part = at[arrival], part[arrival]
+        bits, known, good = self._bits(batch, policy, at, part, dropped)
         self.tally.add("profiled", int(good.sum()))
         self.tally.add("profile_errors", int((~good).sum()))
         self.tally.times["profiling"] += self._now() - started
         return ProfileRows(bits[good], known[good], batch.ts[at[good]]), at[good]
 
-    def _bits(self, batch: Batch, policy: FilterOrder, at: Int64s, positions: Int64s) -> tuple[UInt64s, UInt64s, Flags]:
+    def _bits(
+        self, batch: Batch, policy: FilterOrder, at: Int64s, part: Int64s, dropped: list[_Dropped]
+    ) -> tuple[UInt64s, UInt64s, Flags]:
         """Ask the filters a policy wants about rejected rows, each filter once.
 
         No filter is asked about a row that one of its guards rejects: the greedy rule compares them only among rows that the
@@ -154,9 +223,9 @@ class Pipeline:
         profiling, so such rows are left out and never fail the query.
         """
         order, guards = policy.order(), self.arrangement.free_guards
-        own = np.array([1 << number for number in order], np.uint64)
-        wanted = np.array([policy.wanted(position) for position in range(len(order))], np.uint64)[positions]
-        bits, known = own[positions], (np.bitwise_or.accumulate(own)[positions]) | wanted
+        own = np.array([1 << order[each.position] for each in dropped], np.uint64)
+        wanted = np.array([self._wanted(policy, each) for each in dropped], np.uint64)[part]
+        bits, known = own[part], self._known(policy, dropped)[part]
         good = np.ones(len(at), np.bool_)
         for number in order:  # in this order guards are asked before what they guard
             bit = np.uint64(1 << number)
@@ -167,6 +236,15 @@ class Pipeline:
                 good[chosen[raised]] = False
                 self.tally.add("extra_evaluations", len(chosen))
         return bits, known, good
+
+    def _wanted(self, policy: FilterOrder, dropped: _Dropped) -> int:
+        """What the policy asks beyond a position, and what rows that went as written have not been asked before it."""
+        before = {self.arrangement.free[number]: 1 << number for number in policy.order()[: dropped.position]}
+        return policy.wanted(dropped.position) | sum(bit for number, bit in before.items() if number not in dropped.passed)
+
+    def _known(self, policy: FilterOrder, dropped: list[_Dropped]) -> UInt64s:
+        up_to = [sum(1 << number for number in policy.order()[: each.position + 1]) for each in dropped]
+        return np.array([bits | policy.wanted(each.position) for bits, each in zip(up_to, dropped, strict=True)], np.uint64)
 
     def _ask_quietly(self, number: int, batch: Batch, at: Int64s) -> tuple[Flags, Flags]:
         item = self.arrangement.filters[number]

@@ -10,7 +10,7 @@ import numpy as np
 #: Rows after which older ones count half in the share of rejected rows.
 _RECENT_ROWS = 1_000_000
 
-_TOTALS = ("arrived", "passed", "failed", "profiled", "extra_evaluations", "profile_errors", "filters_changed")
+_TOTALS = ("arrived", "passed", "failed", "profiled", "extra_evaluations", "profile_errors", "filters_changed", "taken_as_written")
 _TIMES = ("processing", "profiling")
 
 

@@ -268,6 +268,22 @@ def test_a_function_that_can_raise_never_sees_what_its_guard_rejects(condition: 
     assert 0 not in sql_functions.SEEN
 
 
+@pytest.mark.parametrize("hint", HINTS)
+@pytest.mark.parametrize(("mode", "shards"), [("global", 1), ("shard", 2), ("both", 3)])
+def test_a_condition_protects_those_written_after_it_though_nobody_declares_it(hint: str, mode: str, shards: int) -> None:
+    # Most rows fail the second condition, so that every policy would ask it first.
+    text = "CREATE CQ q AS SELECT {hint} k, a FROM s WHERE (a <> 0 OR mix(k, 2) < 0) AND fussy(a) > 2 AND mix(k, 3) < 100"
+    options = f"{EAGER}, mode = '{mode}', stage_rows = 20"
+    eager = hint.replace("')", f"', {options})") if hint else f"/*+ ORDER({options}) */"
+    catalog = parse_application((DECLARATIONS + text.format(hint=eager)).replace(", after 'v <> 0'", ""))
+    given = [rows(100, ((60, 5, 60, 0)[number % 4], 64, 64), number * 100) for number in range(12)]
+    mixed = pa.concat_tables([pa.Table.from_batches(given)]).take(np.random.default_rng(3).permutation(1200)).combine_chunks()
+    mixed = mixed.set_column(5, "ts", pa.array(np.arange(1200)))
+    runner = played(build_job(catalog, shards), [mixed.slice(start, 150).to_batches()[0] for start in range(0, 1200, 150)])
+    wanted = [row["k"] for row in mixed.to_pylist() if row["a"] == 5 and ((((row["k"] * 7919 + 3) * 104729) >> 7) & 127) < 100]
+    assert sorted(row["k"] for row in runner.collected.rows("q")) == sorted(wanted)
+
+
 def test_without_a_guard_the_query_fails_with_function_and_row() -> None:
     with pytest.raises(FilterFailed, match=r"filter 'fussy\(a\) > 2' raised ZeroDivisionError: division by zero on .*'k': 0"):
         played(job(query=guarded("t RLIKE '[0-7]$'")), [rows(50, (0, 64, 64), nulls=0.0)])
