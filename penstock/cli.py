@@ -167,6 +167,8 @@ def check(file: File, as_json: Json = False) -> None:
     from penstock.runners.destinations import refuse_shared_directories
 
     catalog = read_catalog(file)
+    for warning in catalog.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     refuse_shared_directories(catalog)
     report = checked(catalog).noting(startable(catalog).unwatched)
     _print(report, as_json)

@@ -83,6 +83,10 @@ class Defect(PenstockError):
         return super()._text() + "\nThis is a defect of Penstock, not of your query: please report it with this text."
 
 
+#: Names shorter than this are taken as they are: of two letters each is another name.
+_SHORT = 4
+
+
 def suggestion(name: str, candidates: Iterable[str]) -> str:
     """Return the sentence that lists what exists and the nearest name.
 
@@ -98,6 +102,23 @@ def suggestion(name: str, candidates: Iterable[str]) -> str:
     near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     hint = f" Did you mean '{lowered[near[0]]}'?" if near else ""
     return f"it has {', '.join(names)}.{hint}"
+
+
+def is_near(name: str, other: str) -> bool:
+    """Whether a name looks like another one with a typing mistake: case, a letter too many, too few, wrong or out of place.
+
+    Examples
+    --------
+    >>> is_near("ConfrimOrder", "ConfirmOrder"), is_near("UseLocalStock", "UseRemoteStock"), is_near("A", "B")
+    (True, False, False)
+    """
+    one, two = name.lower(), other.lower()
+    if one == two or min(len(one), len(two)) < _SHORT:
+        return one == two
+    start = next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
+    one, two = one[start:], two[start:]
+    swapped = one[1:2] + one[:1] + one[2:]
+    return two in (one[1:], swapped) or one == two[1:] or one[1:] == two[1:]
 
 
 class UnknownColumn(UserError):

@@ -53,7 +53,8 @@ def declare_constraints(
     else:
         rules = _spelled(statement, rules, list(names))
     policy = POLICIES[statement.policy.text] if statement.policy else ViolationPolicy.RECORD
-    return DeclaredConstraints(statement.name.text, stream.name if stream else "", rules, policy, statement.reuse_keys)
+    about, is_whole = stream.name if stream else "", statement.workflow is not None
+    return DeclaredConstraints(statement.name.text, about, rules, policy, statement.reuse_keys, is_whole)
 
 
 def applied(

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.errors import InvalidEventPattern, Place, SyntaxMistake, TypeMistake, UnknownColumn, UserError, suggestion
+from penstock.errors import (
+    InvalidEventPattern,
+    Place,
+    SyntaxMistake,
+    TypeMistake,
+    UnknownColumn,
+    UnknownEventType,
+    UserError,
+    is_near,
+    suggestion,
+)
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import FUNCTIONS, reference
 from penstock.expressions.match_output import BRANCH, MATCH_COUNT, MATCH_END, MATCH_ID, MATCH_START, MatchOutput, RowsPerMatch
@@ -62,6 +72,8 @@ class EventContext:
     warn: Callable[[str], None]
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
     constraints: tuple[DeclaredConstraints, ...] = ()
+    #: Plans of the queries before this one: types that they name are no typing mistakes.
+    plans: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class _Builder:
         self.terminal = tuple(self._type(name) for name in terminal)
         self.pattern = normalised(self._spelled(event.pattern))
         self.leaves = {leaf.variable.lower(): leaf for leaf in leaves_of(self.pattern)}
+        self._check_types()
         self.rules = self._constraints()
 
     def build(self) -> PatternMatch:
@@ -180,6 +193,24 @@ class _Builder:
         if isinstance(pattern, Atom | Absent):
             return replace(pattern, types=tuple(map(self._type, pattern.types)))
         return replace(pattern, parts=tuple(map(self._spelled, pattern.parts)))
+
+    def _check_types(self) -> None:
+        """Refuse a type that a stream with a known process does not have; tell the author of one that resembles another."""
+        stream = "" if self.events.node is None else _stream_of(self.events.node)
+        about = [each for each in self.context.constraints if stream and each.is_about(stream)]
+        declared = dict.fromkeys(name for each in about for name in each.rules.event_types)
+        named = {name for plan in self.context.plans for name in _types_named(plan, stream)} if stream else set()
+        written = {table.name: self.context.text.place_of(table) for leaf in self.event.leaves for table in leaf.types}
+        places = dict.fromkeys(self.terminal, self.event.options_place) | written
+        for name, place in places.items():
+            if name in declared:
+                continue
+            if any(each.lists_all_types for each in about):
+                owner = f"the process behind stream '{stream}'"
+                raise UnknownEventType(owner, "event type", name, declared, place)
+            for other in sorted({*declared, *named} - set(places)):
+                if name not in named and is_near(name, other):
+                    self.context.warn(f"no other query or constraint names events of type '{name}'; did you mean '{other}'?")
 
     def _merged(self, query: EventQuery, output: MatchOutput, watched: Iterable[str]) -> Node:
         """The streams with the columns somebody reads; what a type does not have is NULL."""
@@ -364,6 +395,12 @@ class _Builder:
         if not words or len(words) > 2:
             raise SyntaxMistake(f"option 'trace_ttl' is '{written}'; write for example '1 hour'", place)
         return self._length(Amount(((words[0], words[1] if len(words) > 1 else None),)))
+
+
+def _types_named(plan: Node, stream: str) -> frozenset[str]:
+    """Types of a stream that the pattern of a plan names."""
+    is_about = isinstance(plan, PatternMatch) and _stream_of(plan.input).lower() == stream.lower()
+    return plan.query.types if is_about and isinstance(plan, PatternMatch) else frozenset()
 
 
 def _stream_of(node: Node) -> str:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from penstock.errors import InvalidEventPattern, Place, SyntaxMistake, UnknownColumn, suggestion
 from penstock.expressions.match_output import RowsPerMatch
-from penstock.expressions.nodes import Column, Expr
+from penstock.expressions.nodes import Expr
 from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.row_queries import AfterMatch, RowQuery
 from penstock.expressions.row_references import AGGREGATED, CLASSIFIER, MATCH_NUMBER, RowReference
@@ -24,8 +24,6 @@ from penstock.language.syntax import Text, Word
 from penstock.language.windows import length
 from penstock.model.row_patterns import variables_of
 from penstock.model.schema import Schema
-from penstock.plan.catalog import ContinuousQuery
-from penstock.plan.nodes.relational import Lifetime, Node, Project, Reference, Scan, Select
 
 _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "count",
@@ -34,22 +32,6 @@ _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Min: "min",
     exp.Max: "max",
 }
-
-
-def event_time_of(node: Node, find: Callable[[str], object]) -> str | None:
-    """The column of a plan's output that is its event time, as far as it can be followed."""
-    if isinstance(node, Scan):
-        return node.schema.names[node.stream.schema.index(node.stream.timestamp)] if node.stream.timestamp else None
-    if isinstance(node, Reference):
-        query = find(node.query)
-        inner = event_time_of(query.plan, find) if isinstance(query, ContinuousQuery) else None
-        return None if inner is None else node.schema.names[node.output.index(inner)]
-    if isinstance(node, Select | Lifetime):
-        return event_time_of(node.input, find)
-    if isinstance(node, Project):
-        inner = event_time_of(node.input, find)
-        return next((name for name, expr in node.items if inner is not None and expr == Column(inner)), None)
-    return None
 
 
 def row_query(

@@ -15,13 +15,14 @@ from penstock.errors import InvalidPlan, InvalidWindow, Place, SyntaxMistake, Un
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.event_clauses import EventText
+from penstock.language.event_time import event_time_of, refuse_other_time
 from penstock.language.events import EventContext, build_event, refuse_nested
 from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
 from penstock.language.lifetimes import bounded, with_partial_windows
 from penstock.language.match_clauses import MatchText, match_of
-from penstock.language.match_recognize import event_time_of, row_query
+from penstock.language.match_recognize import row_query
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.resolve import Input, Scope, check_condition, named, renamed
 from penstock.language.syntax import QueryStatement, Text, WindowClause, Word, window_of
@@ -64,6 +65,8 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
     constraints: tuple[DeclaredConstraints, ...] = ()
+    #: Of the queries before this one.
+    plans: tuple[Node, ...] = ()
 
     def warn(self, message: str) -> None:
         self.warnings.append(f"{self.text.source}: {message}")
@@ -91,6 +94,7 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
         catalog.warnings,
         catalog.functions,
         tuple(catalog.constraints.values()),
+        tuple(query.plan for query in catalog.queries.values()),
     )
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
@@ -113,14 +117,21 @@ def _event(statement: QueryStatement, event: EventText, context: Context) -> Nod
         EventContext(
             context.text,
             context.clock,
-            lambda source: _input(source, False, context),
+            lambda source: _event_input(source, context),
             context.warn,
             context.functions,
             context.constraints,
+            context.plans,
         ),
     )
     refuse_nested(node.schema, statement.outputs)
     return node
+
+
+def _event_input(source: exp.Expr, context: Context) -> Input:
+    part = _input(source, False, context)
+    _refuse_other_time(part, context)
+    return part
 
 
 def _clock_of(statement: QueryStatement, find: Find) -> bool:
@@ -294,7 +305,16 @@ def _inputs(tree: exp.Select, context: Context) -> tuple[Input, ...]:
 
 
 def _input(source: exp.Expr, several: bool, context: Context) -> Input:
-    return renamed(_source(source, several, context), source, several, context.text)
+    found = renamed(_source(source, several, context), source, several, context.text)
+    is_windowed = found.window is not None and found.window.measure != "UNBOUNDED"
+    if is_windowed or context.life != Lifespan():
+        _refuse_other_time(found, context)
+    return found
+
+
+def _refuse_other_time(part: Input, context: Context) -> None:
+    place = part.place or Place(context.text.source)
+    refuse_other_time(part.node, lambda name: context.find(Word(name, place)), place)
 
 
 def _source(source: exp.Expr, several: bool, context: Context) -> Input:

@@ -230,3 +230,33 @@ def test_explain_says_which_constraints_nobody_checks() -> None:
     assert "not checked: what REQUIRE and HORN need, and what comes after a silence longer than the window" in shown
     exact = str(explain(parse_application(STREAM + rules + QUERY + " OPTIONS (reasoning 'exact')")))
     assert "constraints on Ask, Answer" not in exact
+
+
+# -- types ----------------------------------------------------------------------------------------------------------------
+
+WORKFLOW = "CREATE CONSTRAINTS process ON event FROM WORKFLOW '{}';"
+
+
+@pytest.mark.parametrize("options", ["", " OPTIONS (reasoning 'off')"])
+def test_a_type_that_the_process_does_not_have_is_refused_with_the_nearest(tmp_path: Path, options: str) -> None:
+    file = tmp_path / "process.yaml"
+    file.write_text("{key: [order_id], tree: {sequence: [Confirm, {optional: Lose}, Pack]}, others: [Call]}", encoding="utf-8")
+    declared = STREAM + WORKFLOW.format(file)
+    with pytest.raises(UnknownEventType, match=r"stream 'event' has no event type 'Confrim'.*Did you mean 'Confirm'") as caught:
+        parse_application(declared + QUERY.replace("Confirm", "Confrim") + options)
+    assert caught.value.place is not None
+    assert caught.value.place.column > 1
+    with pytest.raises(UnknownEventType, match="'Closed'"):
+        parse_application(declared + QUERY + " OPTIONS (terminal 'Closed')")
+    assert parse_application(declared + QUERY.replace("Pack", "Call") + options).warnings == []
+
+
+def test_a_type_that_resembles_another_one_is_told_where_types_are_not_known() -> None:
+    other = QUERY.replace("late", "other").replace("Confirm", "Confrim")
+    (warning,) = parse_application(f"{STREAM}{QUERY};{other}").warnings
+    assert "type 'Confrim'; did you mean 'Confirm'?" in warning
+    rules = "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(confirm, Pack);"
+    (warning,) = parse_application(STREAM + rules + QUERY).warnings
+    assert "did you mean 'confirm'?" in warning
+    unlike = "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Send, Sent), PRIOR(Packs, Send);"
+    assert parse_application(STREAM + unlike + QUERY.replace("Pack", "Remote")).warnings == []

@@ -22,6 +22,8 @@ class DeclaredConstraints:
         What happens to events that break them.
     reuse_keys
         Whether a key names a new trace after a type that ends one. Otherwise what comes then breaks the constraint.
+    lists_all_types
+        Whether the stream has no events of other types than those of the rules, as where they come from a workflow.
     """
 
     name: str
@@ -29,6 +31,7 @@ class DeclaredConstraints:
     rules: ConstraintSet
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
     reuse_keys: bool = False
+    lists_all_types: bool = False
 
     def is_about(self, stream: str) -> bool:
         return self.stream.lower() == stream.lower()

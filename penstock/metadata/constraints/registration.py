@@ -96,7 +96,7 @@ def register(
     if not verdict.is_satisfiable and on_static_unsat == "error":
         raise NeverMatches(f"{pattern} can never match:\n" + "\n".join(f"  {proof}" for proof in verdict.proofs))
     conditions = failing_conditions(theory, graph, verdict, options)
-    notices += _query_notices(pattern, constraints, verdict) + constraint_notices(known, order)
+    notices += _query_notices(pattern, verdict) + constraint_notices(known, order)
     return Registration(pattern, known, order, verdict, conditions, tuple(notices), is_active)
 
 
@@ -124,15 +124,12 @@ def constraint_notices(constraints: ConstraintSet, order: EventOrder = EventOrde
     return notices
 
 
-def _query_notices(pattern: EventPattern, constraints: ConstraintSet, verdict: StaticVerdict) -> list[str]:
+def _query_notices(pattern: EventPattern, verdict: StaticVerdict) -> list[str]:
     notices = []
     if not verdict.is_satisfiable:
         notices.append(f"{pattern} can never match; its answer is empty: {'; '.join(map(str, verdict.proofs))}")
     elif verdict.proofs:
         notices.append(f"some alternatives of {pattern} can never match: {'; '.join(map(str, verdict.proofs))}")
-    strange = sorted(types_of(pattern) - set(constraints.event_types))
-    if strange:
-        notices.append(f"no constraint can speak of {', '.join(strange)}: not among the declared event types")
     return notices
 
 

@@ -32,7 +32,7 @@ def growth_limits(query: EventQuery, schema: Schema) -> Iterator[Expr]:
     >>> from penstock.model.event_patterns import atom, seq
     >>> query = EventQuery(seq(atom("A", "a", "+"), "B"), within=9, conditions=(parse("`count(a)` BETWEEN 2 AND 4"),))
     >>> [str(limit).replace("`", "") for limit in growth_limits(query, Schema.of(x=pa.int64()))]
-    ['count(a[..i-1]) <= 3']
+    ['count(a[..i-1]) <= 3L']
     """
     if query.strategy is not Strategy.ANY or query.lists is Lists.COLLAPSE:
         return

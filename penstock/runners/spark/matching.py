@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,17 @@ def match(
         f"OPTIONS ({', '.join(f'{name} {_option(value)}' for name, value in options.items())})" if options else "",
     ]
     rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by), reuse_keys) if constraints else None
-    return run_query(" ".join(filter(None, clauses)), inputs, str(quarantine), rules.declare if rules else None)
+    known: list[Catalog] = []
+
+    def declare(catalog: Catalog) -> None:
+        known.append(catalog)
+        if rules is not None:
+            rules.declare(catalog)
+
+    answer = run_query(" ".join(filter(None, clauses)), inputs, str(quarantine), declare)
+    for text in (text for catalog in known for text in catalog.warnings):
+        warnings.warn(text, stacklevel=2)
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +153,7 @@ class Rules:
         rules = self.given.constraints()
         known = ConstraintSet(self.key, rules.event_types, rules.constraints, rules.is_trusted)
         policy = POLICIES[self.on_violation.upper()]
-        catalog.add_constraints(DeclaredConstraints("constraints", self.stream, known, policy, self.reuse_keys))
+        catalog.add_constraints(DeclaredConstraints("constraints", self.stream, known, policy, self.reuse_keys, True))
 
 
 def pattern_text(pattern: EventPattern) -> str:

@@ -63,10 +63,6 @@ def test_a_constraint_that_says_nothing_is_refused(wrong):
         wrong()
 
 
-def test_types_of_the_query_that_the_process_does_not_know_are_announced():
-    assert any("Strange" in notice for notice in register(seq("A", "Strange"), rules(prior("A", "B")), ("id",)).notices)
-
-
 def test_relevant_types_are_those_a_run_must_see():
     registration = register(seq("A", "B"), rules(prior("B", "C"), terminal("D"), types=(*ALPHABET, "Other")), ("id",))
     conditions = registration.conditions

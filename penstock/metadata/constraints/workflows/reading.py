@@ -27,13 +27,14 @@ _FORMS = (*_LISTS, "repeat", "optional", "interruptible", "task")
 
 @dataclass(frozen=True, slots=True)
 class WrittenWorkflow:
-    """What a text says: a tree, or edges with the kinds of their nodes."""
+    """What a text says: a tree, or edges with the kinds of their nodes; `others` are types of events beside those of tasks."""
 
     name: str
     key: tuple[str, ...]
     tree: ProcessTree | None = None
     edges: tuple[tuple[str, str], ...] = ()
     kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 def workflow_text(text: str, source: str = "workflow") -> WrittenWorkflow:
@@ -52,19 +53,21 @@ def workflow_text(text: str, source: str = "workflow") -> WrittenWorkflow:
         raise InvalidWorkflow(f"the text is not YAML: {problem}", source) from problem
     if not isinstance(content, dict) or ("tree" in content) == ("edges" in content):
         raise InvalidWorkflow("a process has a 'tree' or 'edges', and may have a 'process' (its name) and a 'key'", source)
-    strange = sorted(map(str, set(content) - {"process", "key", "tree", "edges", "nodes"}))
+    strange = sorted(map(str, set(content) - {"process", "key", "tree", "edges", "nodes", "others"}))
     if strange:
-        raise InvalidWorkflow(f"unknown entries {', '.join(strange)}; there are process, key, tree, edges, nodes", source)
-    name, key = str(content.get("process", source)), _key(content.get("key", ()), source)
+        raise InvalidWorkflow(f"unknown entries {', '.join(strange)}; there are process, key, tree, edges, nodes, others", source)
+    name = str(content.get("process", source))
+    key = _names(content.get("key", ()), "the key is {!r}; give the attributes that tell runs apart, as a list of names", source)
+    others = _names(content.get("others", ()), "'others' is {!r}; give event types that are no task, as a list of names", source)
     if "tree" in content:
-        return WrittenWorkflow(name, key, _tree(content["tree"], source))
-    return WrittenWorkflow(name, key, None, _edges(content["edges"], source), _kinds(content.get("nodes", {}), source))
+        return WrittenWorkflow(name, key, _tree(content["tree"], source), others=others)
+    return WrittenWorkflow(name, key, None, _edges(content["edges"], source), _kinds(content.get("nodes", {}), source), others)
 
 
-def _key(found: Any, source: str) -> tuple[str, ...]:
+def _names(found: Any, complaint: str, source: str) -> tuple[str, ...]:
     names = [found] if isinstance(found, str) else found
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise InvalidWorkflow(f"the key is {found!r}; give the attributes that tell runs apart, as a list of names", source)
+        raise InvalidWorkflow(complaint.format(found), source)
     return tuple(names)
 
 

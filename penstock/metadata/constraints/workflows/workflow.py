@@ -13,7 +13,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -39,12 +39,15 @@ class Workflow:
         What its author should know.
     tree
         The process tree, if it came as one.
+    others
+        Types of events that are no task, of which nothing is known but that they exist.
     """
 
     key: tuple[str, ...]
     relations: Relations
     notices: tuple[str, ...] = ()
     tree: ProcessTree | None = None
+    others: tuple[str, ...] = ()
 
     @classmethod
     def from_tree(cls, tree: ProcessTree, key: Iterable[str] = ()) -> Workflow:
@@ -90,8 +93,8 @@ class Workflow:
         """Read a process tree or an edge list in YAML."""
         written = workflow_text(text, source)
         if written.tree is not None:
-            return cls.from_tree(written.tree, written.key)
-        return cls.from_edges(written.edges, written.kinds, written.key)
+            return replace(cls.from_tree(written.tree, written.key), others=written.others)
+        return replace(cls.from_edges(written.edges, written.kinds, written.key), others=written.others)
 
     @classmethod
     def from_file(cls, path: Path | str) -> Workflow:
@@ -104,7 +107,7 @@ class Workflow:
 
     def constraints(self) -> ConstraintSet:
         """What every run satisfies, ready to be reviewed and registered."""
-        return ConstraintSet(self.key, self.relations.names, self.relations.constraints())
+        return ConstraintSet(self.key, self.relations.names, self.relations.constraints()).extended(self.others)
 
 
 def order_fulfilment() -> Workflow:
