@@ -35,6 +35,8 @@ from penstock.testing.random_queries.applications import STREAMS, Application, Q
 POLICIES = ("round_robin", "path_capacity")
 #: Applications of one run of Hypothesis; the clock is looked at between them.
 _ROUND = 50
+#: Rows without a key are no events, and are refused as such.
+_NO_EVENTS = ("null_key",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def disagreements(case: Case) -> list[str]:
     runner = runner_for(case)
     play(runner, micro_batches(case.tables, dict(case.host.cuts)), case.host)
     wrong = [text for query in case.application.queries if (text := _difference(runner, query, case.tables))]
-    wrong += [f"{len(runner.collected.refused)} batches of rows were refused"] if runner.collected.refused else []
+    wrong += [f"rows were refused: {part.text}" for part in runner.collected.refused if part.reason not in _NO_EVENTS]
     return [*wrong, *unaccounted(runner)]
 
 

@@ -11,30 +11,24 @@ from penstock.model.batch import Batch
 from penstock.model.elements import Quarantined
 
 _NO_KEY = "an event without key belongs to no trace"
-_NO_TIME = "event times count from 0"
 
 
 def accepted(batch: Batch, key: tuple[str, ...], totals: MutableMapping[str, int]) -> tuple[Batch, tuple[Quarantined, ...]]:
-    """Rows with a key and a time that counts, and the others with the reason; `null_keys` and `bad_times` are counted.
+    """Rows with a key, and the others with the reason; `null_keys` are counted.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> rows, counts = pa.RecordBatch.from_pydict({"id": [1, None]}), {"null_keys": 0, "bad_times": 0}
+    >>> rows, counts = pa.RecordBatch.from_pydict({"id": [1, None]}), {"null_keys": 0}
     >>> good, refused = accepted(Batch(rows, np.array([3, 4]), np.arange(2)), ("id",), counts)
     >>> good.num_rows, [each.reason for each in refused], counts["null_keys"]
     (1, ['null_key'], 1)
     """
-    if not any(batch.column(name).null_count for name in key) and int(batch.ts.min(initial=0)) >= 0:
+    if not any(batch.column(name).null_count for name in key):
         return batch, ()
     keyed: Bools = np.ones(batch.num_rows, np.bool_)
     for name in key:
         if batch.column(name).null_count:
             keyed &= validity(batch.column(name))
-    timed = batch.ts >= 0
     totals["null_keys"] += int(np.count_nonzero(~keyed))
-    totals["bad_times"] += int(np.count_nonzero(keyed & ~timed))
-    refused = ((~keyed, "null_key", _NO_KEY), (keyed & ~timed, "bad_timestamp", _NO_TIME))
-    return batch.filter(keyed & timed), tuple(
-        Quarantined(batch.filter(mask), reason, text) for mask, reason, text in refused if mask.any()
-    )
+    return batch.filter(keyed), (Quarantined(batch.filter(~keyed), "null_key", _NO_KEY),)

@@ -135,7 +135,7 @@ class PatternMatch(SearchByTime):
         self._has_slots = self._watch is not None and not self._watch.forgets_by_silence
         self._has_slots = self._has_slots and query.strategy in (Strategy.ANY, Strategy.NEXT)
         self._frontier, self._is_written = NEVER, True
-        counted = ["matches", "null_keys", "bad_times", "passed_over", "events_unknown_type", "expired", "peak_kept_events"]
+        counted = ["matches", "null_keys", "passed_over", "events_unknown_type", "expired", "peak_kept_events"]
         self._totals = dict.fromkeys([*counted, *(["lost", "reasoning_ns"] if self._watch is not None else [])], 0)
         self._clock: Callable[[], int] | None = None
 

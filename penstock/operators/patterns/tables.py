@@ -15,7 +15,6 @@ import numpy as np
 from penstock.errors import InvalidEventPattern
 from penstock.expressions.event_queries import EventQuery
 from penstock.model.batch import Int64s
-from penstock.model.elements import FOREVER
 from penstock.model.event_patterns import LastRun, Strategy
 from penstock.model.pattern_terms import Term
 from penstock.operators.patterns.conditions import Condition, Conditions
@@ -28,6 +27,8 @@ WATCHED = 1 << 60
 MOST_LEAVES = 60
 #: Terms with more leaves than this compute what is enabled instead of looking it up.
 _MOST_LOOKED_UP = 12
+#: Stands for a missing WITHIN: longer than any stretch between events, and added to or taken from a time it stays within 64 bits.
+_ENDLESS = 2**62
 
 ANY, NEXT, PARTITION, STRICT = range(4)
 _STRATEGIES = {Strategy.ANY: ANY, Strategy.NEXT: NEXT, Strategy.PARTITION: PARTITION, Strategy.STRICT: STRICT}
@@ -89,7 +90,7 @@ def rules_of(query: EventQuery) -> Rules:
         raise InvalidEventPattern(f"the pattern has more than {MOST_LEAVES} events; split the query")
     return Rules(
         len(query.atoms),
-        FOREVER if query.within is None else query.within,
+        _ENDLESS if query.within is None else query.within,
         query.within is not None,
         _STRATEGIES[query.strategy],
         query.reuse,

@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 
 from penstock.testing.random_queries.joins import JOINS, OUTER_JOINS, joined
+from penstock.testing.random_queries.patterns import FUNCTION, PATTERNS, events
 from penstock.testing.random_queries.selects import SELECTS, Select, Shape, Sources, distinct, filtered, grouped, select
 from penstock.testing.random_queries.timeline import Life, Timeline, lives
 from penstock.testing.reference import Row
@@ -38,7 +39,11 @@ class Application:
 
     @property
     def text(self) -> str:
-        return declarations(self.timeline) + "".join(f"CREATE CQ {query.name} {query.statement};\n" for query in self.queries)
+        return (
+            FUNCTION
+            + declarations(self.timeline)
+            + "".join(f"CREATE CQ {query.name} {query.statement};\n" for query in self.queries)
+        )
 
 
 def declarations(timeline: Timeline) -> str:
@@ -102,7 +107,9 @@ def _lone_groups(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
     )
 
 
-SHAPES: tuple[Shape, ...] = (*SELECTS, *JOINS, _lone_groups)
+SHAPES: tuple[Shape, ...] = (*SELECTS, *JOINS, *PATTERNS, _lone_groups)
+#: What may stand behind CREATE CQ; events are no selects, and may not stand in FROM.
+STATEMENTS: tuple[Shape, ...] = (*SHAPES, events)
 
 
 def _sources(made: Collection[tuple[str, Select]], life: Life) -> list[Select]:
@@ -113,17 +120,19 @@ def _sources(made: Collection[tuple[str, Select]], life: Life) -> list[Select]:
 
 
 @st.composite
-def queries(draw: st.DrawFn, timeline: Timeline, shapes: Sequence[Sequence[Shape]], most_nested: int = 2) -> list[Query]:
+def queries(draw: st.DrawFn, timeline: Timeline, shapes: Sequence[Sequence[Shape]], most_nested: int = 3) -> list[Query]:
     """As many queries as there are lists of shapes, each of one of its list; later ones may read earlier ones."""
     made: list[tuple[str, Select]] = []
     found: list[Query] = []
     for number, usable in enumerate(shapes):
-        life = draw(lives(timeline))
+        shape = draw(st.sampled_from(list(usable)))
+        # Event patterns have no life of their own.
+        life = Life(timeline) if shape is events else draw(lives(timeline))
         sources = _sources(made, life)
         for _ in range(draw(st.integers(0, most_nested))):
             # Selects in FROM share the life of the query around them.
             sources.append(replace(draw(draw(st.sampled_from(SHAPES))(sources, life)), is_base=False))
-        chosen = draw(draw(st.sampled_from(list(usable)))(sources, life))
+        chosen = draw(shape(sources, life))
         name = f"cq{number}"
         made.append((name, chosen))
         partial = "EMIT PARTIAL " if life.is_partial and chosen.is_framed else ""
@@ -140,9 +149,9 @@ def _applications(shapes: Sequence[Sequence[Shape]]) -> st.SearchStrategy[Applic
     return timelines.flatmap(lambda timeline: queries(timeline, shapes).map(lambda found: Application(tuple(found), timeline)))
 
 
-def applications(most: int = 3) -> st.SearchStrategy[Application]:
-    """One to three queries of all shapes."""
-    return st.integers(1, most).flatmap(lambda count: _applications([SHAPES] * count))
+def applications(most: int = 4) -> st.SearchStrategy[Application]:
+    """A few queries of all shapes."""
+    return st.integers(1, most).flatmap(lambda count: _applications([STATEMENTS] * count))
 
 
 def outer_applications() -> st.SearchStrategy[Application]:

@@ -94,6 +94,7 @@ class _Grouping:
     """The parts of a grouping that do not depend on its window."""
 
     listed: str
+    equivalent: str
     keys: str
     condition: str
     having: str
@@ -109,12 +110,18 @@ def _grouping(draw: st.DrawFn, source: Select) -> _Grouping:
     argument = draw(st.sampled_from([other, *(["v", "s"] if source.is_base else [])]))
     usable = _AGGREGATES if argument != "s" else tuple(text for text in _AGGREGATES if text[:6] not in _OF_NUMBERS)
     calls = [text.format(c=argument) for text in draw(st.lists(st.sampled_from(usable), min_size=1, max_size=3))]
+    chosen = draw(st.sampled_from(["", "max", "min"]))
     keys = draw(st.sampled_from(["", key, key, f"{key}, s" if source.is_base else key]))
     wanted = [*([f"{key} AS g"] if keys else []), "count(*) AS n"]
-    listed = ", ".join([*wanted, *(f"{call} AS x{at}" for at, call in enumerate(calls))])
+    own = [*wanted, *(f"{call} AS x{at}" for at, call in enumerate(calls))]
+    theirs = list(own)
+    if chosen:
+        # Of rows with equal order that with the greatest argument, or least, is taken, and NULL is below everything.
+        own.append(f"{chosen}_by({other}, {key}) AS y")
+        theirs.append(f"arg_{chosen}_null({other}, ({key}, coalesce({other}, -1000000))) FILTER (WHERE {key} IS NOT NULL) AS y")
     having = draw(st.sampled_from(["", "", " HAVING count(*) > 1", f" HAVING min({other}) < 2 OR max({other}) IS NULL"]))
     condition = draw(st.sampled_from(["", f" WHERE {draw(conditions(source.numbers, 1))}"]))
-    return _Grouping(listed, keys, condition, having, ("g", "n") if keys else ("n", "n"))
+    return _Grouping(", ".join(own), ", ".join(theirs), keys, condition, having, ("g", "n") if keys else ("n", "n"))
 
 
 #: First letters of aggregates that are for numbers alone.
@@ -132,7 +139,7 @@ def grouped(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
     own, theirs = (", window_start() AS since, window_end() AS until", ", " + ", ".join(shown)) if bounds else ("", "")
     rows = numbered(source.equivalent, window)
     over = f"w, {made.keys}" if made.keys else "w"
-    groups = f"{made.listed}{theirs}, max(_ts) AS _ts"
+    groups = f"{made.equivalent}{theirs}, max(_ts) AS _ts"
     is_distinct = window.kind == "tumbling" and draw(st.integers(0, 3)) == 0
     equivalent = f"SELECT {groups} FROM ({rows}){made.condition} GROUP BY {over}{made.having}"
     if is_distinct:
@@ -150,15 +157,36 @@ def counted(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
     key, other = source.numbers[:2]
     partition = draw(st.sampled_from(["", key]))
     window = draw(row_windows(life, partition))
-    partition = partition if window.kind == "partitioned" else ""
-    over = f"PARTITION BY {partition}" if partition else ""
-    number = f"row_number() OVER ({over} ORDER BY _ts, _pos) - 1"
-    rows = f"SELECT *, {number} AS _number, count(*) OVER ({over}) AS _total FROM ({source.equivalent})"
+    rows = _in_sequence(source, partition if window.kind == "partitioned" else "")
     listed = f"{key} AS g, count(*) AS n, sum({other}) AS x0"
     return select(
         f"SELECT {listed} FROM {source.source} x {window.clause} GROUP BY {key}",
         f"SELECT {listed}, max(_ts) AS _ts FROM ({numbered(rows, window)}) GROUP BY w, {key}",
         ("g", "n"),
+        [source],
+        is_framed=True,
+    )
+
+
+def _in_sequence(source: Select, partition: str) -> str:
+    """The rows of a source with their numbers, in all or for each value of a column."""
+    over = f"PARTITION BY {partition}" if partition else ""
+    number = f"row_number() OVER ({over} ORDER BY _ts, _pos) - 1"
+    return f"SELECT *, {number} AS _number, count(*) OVER ({over}) AS _total FROM ({source.equivalent})"
+
+
+@st.composite
+def distinct_rows(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
+    """The first of equal rows in each window of rows."""
+    source = draw(picked([part for part in sources if part.has_positions]))
+    key, other = source.numbers[:2]
+    window = draw(row_windows(life, draw(st.sampled_from(["", key]))))
+    listed = f"{key} AS a, {other} AS b"
+    rows = _in_sequence(source, key if window.kind == "partitioned" else "")
+    return select(
+        f"SELECT DISTINCT {listed} FROM {source.source} x {window.clause}",
+        first_in_windows(f"SELECT {listed}, _ts, _number, _total FROM ({rows})", window),
+        ("a", "b"),
         [source],
         is_framed=True,
     )
@@ -225,4 +253,4 @@ def united_groups(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
 
 
 #: Selects over one source, and unions.
-SELECTS: tuple[Shape, ...] = (filtered, grouped, grouped, counted, distinct, united, united_groups)
+SELECTS: tuple[Shape, ...] = (filtered, grouped, grouped, counted, distinct, distinct_rows, united, united_groups)

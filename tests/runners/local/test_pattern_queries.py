@@ -63,7 +63,8 @@ def streams(draw: st.DrawFn) -> list[Row]:
     ]
     late = [draw(st.integers(0, DISORDER)) for _ in rows]
     arrival = sorted(zip(rows, late, strict=True), key=lambda item: item[0][0] + item[1])
-    return [Row(ts, n, {**values, "n": n, "ts": ts}) for n, ((ts, values), _) in enumerate(arrival)]
+    shift = draw(st.sampled_from([0, 0, -7, -40]))
+    return [Row(ts + shift, n, {**values, "n": n, "ts": ts + shift}) for n, ((ts, values), _) in enumerate(arrival)]
 
 
 def pieces(rows: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
