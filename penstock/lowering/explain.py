@@ -273,10 +273,11 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
 
 
 def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
-    """Which variant of the literature a join is, and why; nothing for other operators."""
+    """Which variant of the literature a join is, why, and what the options of its hint decide; nothing for other operators."""
     if not isinstance(node, WindowJoin):
         return []
-    return [str(choose(node, [judged[id(part)].known for part in node.parts]))]
+    chosen = str(choose(node, [judged[id(part)].known for part in node.parts]))
+    return [chosen, *(node.hint.explained() if node.hint is not None else ())]
 
 
 def _order(node: Node) -> list[str]:

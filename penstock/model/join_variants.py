@@ -76,6 +76,13 @@ class JoinHint:
         """What an option is, written or by default."""
         return HINTS[self.variant.name].value(self.options, option)
 
+    def explained(self) -> tuple[str, ...]:
+        """What each option that was written decides."""
+        known = HINTS[self.variant.name]
+        return tuple(
+            f"{name} = {value!r}: {option.means}" for name, value in self.options if (option := known.option(name)) is not None
+        )
+
     @property
     def use(self) -> MetadataUse:
         """What the operator that this hint asks for does with punctuations.

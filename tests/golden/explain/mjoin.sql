@@ -44,6 +44,7 @@ query local
   Project item = s.item                stage 1
     MJoin s.shop = o.id and s.buyer = b.id and o.region = b.region [sliding 10 seconds | sliding 1 minute | sliding 1 minute]  stage 1 by s.buyer
     . MJoin: the hint MJoin(policy = 'sweep') asks for it
+    . policy = 'sweep': the algorithm that keeps the order
     . rows of each input probe the others in an order of their own, kept by sweep in each shard; 1 % of rejected rows is profiled
     . no column is in all inputs: spread by s.buyer = b.id; o is copied to every shard, which is least (20 rows/s)
     . rows of s: a row goes once o and b are past its window of 10 seconds; rate(s) × (10 seconds + 1 second) ≈ 55,000 rows
