@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +41,10 @@ class Settings:
         """Timings of which the median counts."""
         return 1 if self.is_quick else 5
 
+    def timed(self, full: float) -> float:
+        """Length of streams whose processing is timed: long enough for a second of work; a quick look is not."""
+        return full / 10 if self.is_quick else full
+
     def seconds(self, full: float) -> float:
         """Length of the streams."""
         return full / 2 if self.is_quick else full
@@ -47,6 +52,31 @@ class Settings:
     def seed_numbers(self) -> range:
         """The seeds of the streams."""
         return range(1, 1 + (min(self.seeds, 2) if self.is_quick else self.seeds))
+
+
+class Basis(StrEnum):
+    """What a claim was judged by."""
+
+    #: Independent streams, as many as the settings ask for.
+    SEEDS = "seeds"
+    #: One stream: the counters are exact, another stream would give others.
+    STREAM = "stream"
+    #: Processor time of repeated turns over one stream.
+    TIME = "time"
+    #: A formula was evaluated; no stream was run.
+    FORMULA = "formula"
+    #: Instances drawn with fixed seeds.
+    INSTANCES = "instances"
+
+    def words(self, settings: Settings) -> str:
+        streams = len(settings.seed_numbers())
+        return {
+            Basis.SEEDS: f"{streams} streams",
+            Basis.STREAM: "1 stream",
+            Basis.TIME: f"time, {settings.repetitions} turns",
+            Basis.FORMULA: "a formula, no stream",
+            Basis.INSTANCES: "fixed instances",
+        }[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +97,8 @@ class Claim:
         Whether it did.
     numbers
         The measured values.
+    basis
+        What it was judged by.
     """
 
     id: str
@@ -75,10 +107,12 @@ class Claim:
     measured: str
     held: bool
     numbers: Mapping[str, Number] = field(default_factory=dict)
+    basis: Basis = Basis.SEEDS
 
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
+            "basis": str(self.basis),
             "text": self.text,
             "expected": self.expected,
             "measured": self.measured,
@@ -97,11 +131,19 @@ def _plain(value: Number) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line, a flight of steps or a row of bars in a figure."""
+    """A line, a flight of steps or a row of bars in a figure.
+
+    Parameters
+    ----------
+    spread
+        Least and greatest value of each point, drawn as an error bar: of `y`, or of `x` where `is_spread_in_x`.
+    """
 
     label: str
     x: Sequence[float] | Floats | Int64s
     y: Sequence[float] | Floats | Int64s
+    spread: tuple[Sequence[float], Sequence[float]] | None = None
+    is_spread_in_x: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +246,18 @@ class Statement:
     text: str
     expected: str
     reference: Mapping[str, Number]
+    basis: Basis = Basis.SEEDS
 
     def judged(self, id: str, held: bool, measured: str, **numbers: Number) -> Claim:
         """The claim with what was measured."""
-        return Claim(id, self.text, self.expected, measured, held, numbers)
+        return Claim(id, self.text, self.expected, measured, held, numbers, self.basis)
 
 
 @cache
 def statements(folder: Path) -> Mapping[str, Statement]:
     """The claims of a folder's `expected.json`, by id."""
     coded = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    return {id: Statement(item["claim"], item["expected"], item.get("reference", {})) for id, item in coded.items()}
+    return {
+        id: Statement(item["claim"], item["expected"], item.get("reference", {}), Basis(item["basis"]))
+        for id, item in coded.items()
+    }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.experiments.contracts import Drawing, Panel
+from penstock.experiments.contracts import Drawing, Panel, Series
 
 #: Okabe and Ito: told apart with every kind of colour vision, and ordered from dark to light for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -150,7 +150,19 @@ def _lines(axis: Any, panel: Panel) -> None:
     for series, colour, dash in zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False):
         # What lies on the axis is drawn over it, or a state of 0 would not be seen.
         axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, clip_on=panel.log_y)
+        _spread(axis, series, series.x, colour)
     _times(axis)
+
+
+def _spread(axis: Any, series: Series, places: Any, colour: str) -> None:
+    """Least and greatest value of each point, where they are known."""
+    if series.spread is None:
+        return
+    middle = np.asarray(series.x if series.is_spread_in_x else series.y, np.float64)
+    lows, highs = (np.asarray(values, np.float64) for values in series.spread)
+    reach = np.array([np.maximum(middle - lows, 0), np.maximum(highs - middle, 0)])
+    way = {"xerr": reach} if series.is_spread_in_x else {"yerr": reach}
+    axis.errorbar(places, series.y, fmt="none", ecolor=colour, elinewidth=1.0, capsize=2.5, alpha=0.8, **way)
 
 
 def _steps(axis: Any, panel: Panel) -> None:
@@ -170,6 +182,7 @@ def _times(axis: Any) -> None:
 def _markers(axis: Any, panel: Panel) -> None:
     for series, colour, dash, marker in zip(panel.series, cycle(COLOURS), cycle(DASHES), cycle(MARKERS), strict=False):
         axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, marker=marker)
+        _spread(axis, series, series.x, colour)
     if panel.ticks:
         axis.set_xticks(range(len(panel.ticks)), panel.ticks)
     else:
@@ -181,7 +194,12 @@ def _bars(axis: Any, panel: Panel) -> None:
     for at, (series, colour, hatch) in enumerate(zip(panel.series, cycle(COLOURS), cycle(HATCHES), strict=False)):
         places = np.asarray(series.x, np.float64) + (at - (len(panel.series) - 1) / 2) * width
         bars = axis.bar(places, series.y, width * 0.92, label=series.label, color=colour, hatch=hatch, edgecolor="white")
-        axis.bar_label(bars, [_short(value) for value in series.y], fontsize=7.5, padding=1)
+        _spread(axis, series, places, "#333333")
+        if series.spread is None:
+            axis.bar_label(bars, [_short(value) for value in series.y], fontsize=7.5, padding=1)
+            continue
+        for place, value, high in zip(places, series.y, series.spread[1], strict=True):  # above the error bar, not across it
+            axis.annotate(_short(value), (place, high), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
     axis.set_xticks(range(len(panel.ticks)), panel.ticks)
     axis.grid(visible=False, axis="x")
 

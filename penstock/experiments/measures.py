@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.experiments.contracts import Floats
 from penstock.model.batch import Int64s
@@ -99,3 +102,95 @@ def listed(values: Sequence[float]) -> str:
     '227 / 260'
     """
     return " / ".join(counted(value) for value in values)
+
+
+def ranged(values: Sequence[float], digits: int = 3) -> str:
+    """The mean of several runs and how far they lie apart.
+
+    Examples
+    --------
+    >>> ranged([1.0, 1.2, 1.1]), ranged([2.0])
+    ('1.1 (1 to 1.2)', '2')
+    """
+    mean = f"{float(np.mean(values)):.{digits}g}"
+    return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}g} to {max(values):.{digits}g})"
+
+
+def spread_of(runs: Sequence[Sequence[float]]) -> tuple[list[float], tuple[list[float], list[float]]]:
+    """Mean, least and greatest value of each point, from runs that each have all points.
+
+    Examples
+    --------
+    >>> spread_of([[1.0, 4.0], [3.0, 4.0]])
+    ([2.0, 4.0], ([1.0, 4.0], [3.0, 4.0]))
+    """
+    found = np.asarray(runs, np.float64)
+    return found.mean(axis=0).tolist(), (found.min(axis=0).tolist(), found.max(axis=0).tolist())
+
+
+def middle(values: Sequence[float]) -> str:
+    """The median of several turns and how far they lie apart.
+
+    Examples
+    --------
+    >>> middle([1.1, 1.0, 1.25])
+    '1.10 (1.00 to 1.25)'
+    """
+    found = f"{float(np.median(values)):.2f}"
+    return found if len(values) == 1 else f"{found} ({min(values):.2f} to {max(values):.2f})"
+
+
+def held_bytes(value: Any) -> int:
+    """Bytes of all arrays that an object holds, however deep; each buffer counts once. Python's own objects do not count.
+
+    Examples
+    --------
+    >>> table = np.zeros(100, np.int64)
+    >>> held_bytes({"rows": [table, table[:10]], "names": pa.array([1, 2], pa.int64())})
+    816
+    """
+    seen: set[int] = set()
+    found: dict[int, int] = {}
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, _NO_STATE):
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            owner: Any = item if item.base is None else item.base
+            if isinstance(owner, np.ndarray):
+                found[owner.ctypes.data] = owner.nbytes
+            else:
+                waiting.append(owner)
+                found.setdefault(item.ctypes.data, 0 if _is_arrow(owner) else item.nbytes)
+        elif isinstance(item, pa.Buffer):
+            found[item.address] = max(item.size, found.get(item.address, 0))
+        else:
+            waiting += _parts_of(item)
+    return sum(found.values())
+
+
+_NO_STATE = (str, bytes, int, float, bool, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, pa.DataType, pa.Schema)
+
+
+def _is_arrow(value: Any) -> bool:
+    return isinstance(value, pa.Buffer | pa.Array)
+
+
+def _parts_of(item: Any) -> Iterator[Any]:
+    if isinstance(item, pa.RecordBatch):
+        yield from item.columns
+    elif isinstance(item, pa.Array):
+        yield from (buffer for buffer in item.buffers() if buffer is not None)
+        if isinstance(item, pa.DictionaryArray):
+            yield item.dictionary
+    elif isinstance(item, Mapping):
+        yield from item.values()
+    elif isinstance(item, list | tuple | set | frozenset):
+        yield from item
+    else:
+        yield from getattr(item, "__dict__", {}).values()
+        for name in (name for kind in type(item).__mro__ for name in getattr(kind, "__slots__", ())):
+            if hasattr(item, name):
+                yield getattr(item, name)

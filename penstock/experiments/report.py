@@ -13,6 +13,9 @@ from rich.text import Text
 
 from penstock.experiments.contracts import Claim, Experiment, Outcome, Reproduction, Settings
 
+#: Processes per processor, this one included, from which on others disturb what is timed.
+_BUSY = 1.2
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -30,6 +33,18 @@ class Report:
     reproduction: Reproduction
     settings: Settings
     results: tuple[Result, ...]
+    #: Processes that wanted to run beside it, on average and per processor; None: not known.
+    load: float | None = None
+
+    @property
+    def busy_text(self) -> str:
+        """A warning where the machine had other work to do; empty where it had not, or where that is not known."""
+        if self.load is None or self.load < _BUSY:
+            return ""
+        return (
+            f"The machine was busy, with {self.load:.1f} processes for each processor: counters are exact all the same, "
+            "what is said about time is not to be relied on, and its error bars show it."
+        )
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -53,6 +68,7 @@ class Report:
             "reference": self.reproduction.reference,
             "seeds": len(self.settings.seed_numbers()),
             "quick": self.settings.is_quick,
+            "load": None if self.load is None else round(self.load, 2),
             "claims": len(self.claims),
             "held": self.held,
             "experiments": [_result_json(result) for result in self.results],
@@ -67,7 +83,8 @@ class Report:
         table.add_column("says", ratio=3)
         table.add_column("measured", ratio=4)
         for claim in self.claims:
-            table.add_row(claim.id, _verdict(claim), f"{claim.text}\n[dim]{claim.expected}[/dim]", claim.measured)
+            measured = f"{claim.measured}\n[dim]{claim.basis.words(self.settings)}[/dim]"
+            table.add_row(claim.id, _verdict(claim), f"{claim.text}\n[dim]{claim.expected}[/dim]", measured)
         console.print(table)
 
     def to_markdown(self, figures: str = ".") -> str:
@@ -82,12 +99,13 @@ class Report:
 
     def _markdown_lines(self, figures: str) -> Iterator[str]:
         yield from (f"# {self.reproduction.title}", "")
-        mode = "quick mode, " if self.settings.is_quick else ""
-        yield f"{self.summary} ({mode}{len(self.settings.seed_numbers())} seeds)."
+        yield f"{self.summary}{' (quick mode)' if self.settings.is_quick else ''}. The last column says what each was judged by."
+        yield from ((f"{self.busy_text}",) if self.busy_text else ())
         yield f"Made by `penstock reproduce {self.reproduction.name}`; the experiments repeat [{self.reproduction.reference}]."
-        yield from ("", "| Claim | Held | Says | Expected | Measured |", "|---|---|---|---|---|")
+        yield from ("", "| Claim | Held | Says | Expected | Measured | Judged by |", "|---|---|---|---|---|---|")
         for claim in self.claims:
-            cells = (claim.id, "held" if claim.held else "**not held**", claim.text, claim.expected, claim.measured)
+            verdict, basis = "held" if claim.held else "**not held**", claim.basis.words(self.settings)
+            cells = (claim.id, verdict, claim.text, claim.expected, claim.measured, basis)
             yield "| " + " | ".join(_cell(text) for text in cells) + " |"
         for result in self.results:
             item = result.experiment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -35,10 +36,15 @@ def reproduce(reproduction: Reproduction, settings: Settings, folder: Path, prog
         draw(outcome.drawing, folder / experiment.id)
         if progress and task is not None:
             progress.advance(task)
-    report = Report(reproduction, settings, tuple(results))
+    report = Report(reproduction, settings, tuple(results), _load())
     (folder / "claims.md").write_text(report.to_markdown(), encoding="utf-8")
     (folder / "claims.json").write_text(json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
+
+
+def _load() -> float:
+    """Processes that wanted to run in the last quarter of an hour, per processor."""
+    return os.getloadavg()[2] / (os.cpu_count() or 1)
 
 
 def run_reproduction(name: str, settings: Settings, out: Path, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from penstock.experiments.contracts import Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings, Style
+from penstock.experiments.contracts import Basis, Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings, Style
 from penstock.experiments.figures import COLOURS, draw
 from penstock.experiments.report import Report
 from penstock.experiments.running import reproduce
@@ -23,7 +24,7 @@ def outcome(settings: Settings) -> Outcome:
     seeds = len(settings.seed_numbers())
     claims = (
         Claim("E-1a", "It rains | sometimes.", "above 1 mm", "2 mm", True, {"rain_mm": 2.0, "days": [1, 2], "seeds": seeds}),
-        Claim("E-1b", "It snows.", "above 1 mm", "0 mm", False, {"snow_mm": 1 / 3}),
+        Claim("E-1b", "It snows.", "above 1 mm", "0 mm", False, {"snow_mm": 1 / 3}, Basis.FORMULA),
     )
     return Outcome(claims, Drawing("Weather", (Panel("day", "rain (mm)", (Series("here", [0, 1], [1, 2]),)),)))
 
@@ -58,16 +59,22 @@ def test_json_has_every_claim_with_its_numbers(report: Report) -> None:
     assert first["numbers"] == {"rain_mm": 2, "days": [1, 2], "seeds": 3}
     assert second == {
         "id": "E-1b", "text": "It snows.", "expected": "above 1 mm", "measured": "0 mm", "held": False,
-        "numbers": {"snow_mm": 0.333333},
+        "basis": "formula", "numbers": {"snow_mm": 0.333333},
     }  # fmt: skip
 
 
 def test_markdown_says_which_claims_did_not_hold_and_shows_the_figures(report: Report) -> None:
     page = report.to_markdown()
-    assert "| E-1a | held | It rains \\| sometimes. | above 1 mm | 2 mm |" in page
-    assert "| E-1b | **not held** |" in page
+    assert "| E-1a | held | It rains \\| sometimes. | above 1 mm | 2 mm | 3 streams |" in page
+    assert "| E-1b | **not held** | It snows. | above 1 mm | 0 mm | a formula, no stream |" in page
     assert "![E-1](./E-1.png)" in page
-    assert "1 of 2 claims held (3 seeds)." in page
+    assert "1 of 2 claims held. The last column says what each was judged by." in page
+
+
+@pytest.mark.parametrize(("load", "is_busy"), [(None, False), (0.9, False), (4.0, True)])
+def test_a_page_made_on_a_busy_machine_says_so(report: Report, load: float | None, is_busy: bool) -> None:
+    page = replace(report, load=load).to_markdown()
+    assert ("The machine was busy, with 4.0 processes for each processor" in page) is is_busy
 
 
 def test_the_table_for_people_names_claim_verdict_and_measurement(report: Report) -> None:
@@ -100,6 +107,17 @@ def test_every_style_is_drawn_with_labels_and_legend(tmp_path: Path) -> None:
     texts = {"".join(item.itertext()).strip() for item in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")}
     wanted = {text for at in range(len(styles)) for text in (f"title {at}", f"tuples {at}", f"join {at}.0", f"join {at}.2")}
     assert wanted | {"All panels", "purge threshold"} <= texts
+
+
+def test_spreads_are_drawn_as_error_bars_in_both_directions(tmp_path: Path) -> None:
+    plain = Series("join", [0.0, 1.0], [1.0, 2.0])
+    upward = replace(plain, spread=([0.5, 1.5], [1.5, 3.0]))
+    sideways = replace(plain, spread=([0.0, 0.5], [0.5, 1.5]), is_spread_in_x=True)
+    styles: tuple[Style, ...] = ("lines", "markers", "bars")
+    for style in styles:
+        panels = [Panel("time (s)", "tuples", (series,), style, ("a", "b")) for series in (plain, upward, sideways)]
+        files = {draw(Drawing("Time", (panel,)), tmp_path / "figure")[1].read_bytes() for panel in panels}
+        assert len(files) == 3
 
 
 def _three_series(panel: int) -> tuple[Series, ...]:

@@ -12,7 +12,7 @@ import pytest
 
 import penstock.experiments
 from penstock.experiments.ccep import orders, playing
-from penstock.experiments.contracts import Outcome, Settings
+from penstock.experiments.contracts import Basis, Outcome, Settings
 from penstock.experiments.table import REPRODUCTIONS, reproduction_named
 
 EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experiment in reproduction_named(name).experiments}
@@ -21,8 +21,9 @@ EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experimen
 TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d", "E-AG-4b"}
 TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c"}
 
-#: Claims of a publication that our set-ups do not confirm; they are shown as they come out.
-NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b"}
+#: Claims that our set-ups do not confirm; they are shown as they come out. Counted with its probes of profiling a join does not
+#: pay for them within the streams of E-AG-13, and what is remembered of traces is more than the events that constraints save.
+NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b", "E-AG-13c", "E-AG-14b", "E-CC-1f", "E-CC-3d"}
 
 
 @cache
@@ -48,6 +49,21 @@ def test_claims_that_counters_decide_hold(id: str) -> None:
     assert all(claim.text and claim.expected and claim.measured for claim in claims)
 
 
+def test_every_claim_says_what_it_is_judged_by() -> None:
+    claims = [claim for id in EXPERIMENTS for claim in quick(id).claims]
+    assert {claim.id for claim in claims if claim.basis is Basis.TIME} == TIMED
+    assert {claim.id for claim in claims if claim.basis is Basis.FORMULA} == {
+        "E-AG-1a", "E-AG-2", "E-AG-3", "E-AG-5a", "E-AG-6a", "E-AG-6b",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("id", EXPERIMENTS)
+def test_curves_of_time_have_error_bars(id: str) -> None:
+    for panel in quick(id).drawing.panels:
+        if panel.x_label.startswith("processor") or panel.y_label.startswith(("processor", "time over")):
+            assert all(series.spread is not None for series in panel.series)
+
+
 @pytest.mark.parametrize("id", EXPERIMENTS)
 def test_claims_have_finite_numbers(id: str) -> None:
     for claim in quick(id).claims:
@@ -70,7 +86,7 @@ def test_figures_have_labelled_axes_and_data(id: str) -> None:
 def test_every_experiment_is_there_with_its_claims(name: str, count: int) -> None:
     ids = [experiment.id for experiment in reproduction_named(name).experiments]
     assert len(ids) == len(set(ids)) == count
-    assert {claim_id.rstrip("abcde") for claim_id in statements(name)} == set(ids)
+    assert {claim_id.rstrip("abcdef") for claim_id in statements(name)} == set(ids)
     assert {claim.id for id in ids for claim in quick(id).claims} == set(statements(name))
 
 
@@ -102,9 +118,9 @@ def test_punctuations_leave_as_in_the_reference_simulation() -> None:
 def test_lookups_and_accesses_are_those_of_the_reference_simulation() -> None:
     for id in ("E-MW-1", "E-MW-2"):
         found, expected = measured_and_reference(id, f"{id}b", "mpwjoin")
-        assert found["mwjoin_lookups"] == pytest.approx(expected["mwjoin_lookups"], rel=0.03)
+        assert np.mean(found["mwjoin_lookups"]) == pytest.approx(expected["mwjoin_lookups"], rel=0.03)
         found, expected = measured_and_reference(id, f"{id}c", "mpwjoin")
-        assert found["mwjoin_accessed"] == pytest.approx(expected["mwjoin_accessed"], rel=0.05)
+        assert np.mean(found["mwjoin_accessed"]) == pytest.approx(expected["mwjoin_accessed"], rel=0.05)
 
 
 def test_equal_settings_give_equal_counters() -> None:

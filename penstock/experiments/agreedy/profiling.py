@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from penstock.experiments.agreedy.playing import Run, play
 from penstock.experiments.agreedy.populations import LABELS, STATEMENTS, population, profiling_share
-from penstock.experiments.agreedy.workload import Floats, Masks, correlated
+from penstock.experiments.agreedy.workload import APART, Floats, Masks, correlated
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
-from penstock.experiments.measures import is_increasing, listed
+from penstock.experiments.measures import is_increasing, listed, spread_of
 from penstock.model.batch import Batch
 from penstock.operators.filtering.descriptors import Filter
 from penstock.operators.filtering.operator import AdaptiveFilter
@@ -31,36 +31,44 @@ _DEAR = (1, 10, 50, 100)
 _ENTRIES = 10_000
 
 
-def _stable(filters: int, probability: float, rows: int, algorithm: str = "agreedy") -> tuple[Masks, Run]:
+def _stable(filters: int, probability: float, rows: int, stream: int, algorithm: str = "agreedy") -> tuple[Masks, Run]:
     """A stream played from the order that is best for it."""
-    masks = correlated(60 + filters, rows, (0.5,) * filters, 2, None)
+    seed = 60 + filters + APART * (stream - 1)
+    masks = correlated(seed, rows, (0.5,) * filters, 2, None)
     policy = make_order(filters, OrderSettings(Algorithm(algorithm), probability=probability), population(filters).greedy())
-    return masks, play(masks, policy, 60 + filters)
+    return masks, play(masks, policy, seed)
 
 
 def breakdown(settings: Settings) -> Outcome:
     """E-AG-4: where the time goes."""
     rows = 200_000 if settings.is_quick else 1_000_000
     predicted = [100 * profiling_share(population(size), chance) for size, chance in _CASES]
-    runs = [_stable(size, chance, rows)[1] for size, chance in _CASES]
-    measured = [100 * run.extra / run.total for run in runs]
-    errors = [abs(found / expected - 1) for found, expected in zip(measured, predicted, strict=True)]
-    shares = _time_shares(200_000 if settings.is_quick else 1_000_000)
-    bookkeeping = shares["window"] + shares["view"] + shares["violations"]
+    played = [[_stable(size, chance, rows, stream)[1] for size, chance in _CASES] for stream in settings.seed_numbers()]
+    runs = [[100 * run.extra / run.total for run in each] for each in played]
+    measured, spread = spread_of(runs)
+    errors = [abs(found / expected - 1) for each in runs for found, expected in zip(each, predicted, strict=True)]
+    turns = [_time_shares(200_000 if settings.is_quick else 4_000_000) for _ in range(settings.repetitions)]
+    bookkeeping = [shares["window"] + shares["view"] + shares["violations"] for shares in turns]
     claims = (
         STATEMENTS["E-AG-4a"].judged(
             "E-AG-4a",
             max(errors) < 0.1,
-            f"{listed(measured)} %, predicted {listed(predicted)} %",
+            f"{listed(measured)} %, predicted {listed(predicted)} %; at most {100 * max(errors):.1f} % off on any stream",
             share=measured,
             predicted=predicted,
         ),
-        STATEMENTS["E-AG-4b"].judged("E-AG-4b", bookkeeping < 0.02, f"{100 * bookkeeping:.2f} % of the time", share=bookkeeping),
+        STATEMENTS["E-AG-4b"].judged(
+            "E-AG-4b",
+            float(np.median(bookkeeping)) < 0.02,
+            f"{100 * float(np.median(bookkeeping)):.2f} % of the time "
+            f"({100 * min(bookkeeping):.2f} to {100 * max(bookkeeping):.2f} %)",
+            share=bookkeeping,
+        ),
     )
     ticks = tuple(f"{size} filters\np = {chance:g}" for size, chance in _CASES)
     paper = STATEMENTS["E-AG-4a"].reference["paper"]
     series = tuple(
-        Series(label, range(4), values)
+        Series(label, range(4), values, spread if values is measured else None)
         for label, values in (("measured", measured), ("predicted", predicted), ("paper", list(np.ravel(paper))))
     )
     return Outcome(claims, Drawing("Profiling, share of all evaluations", (Panel("", "share (%)", series, "bars", ticks),)))
@@ -97,8 +105,8 @@ def all_algorithms(settings: Settings) -> Outcome:
     exact = all(np.allclose(shares[name], expected[name], atol=6e-3) for name in _COMPARED)
     sizes = (4, 8) if settings.is_quick else (4, 6, 8, 10)
     rows = 200_000 if settings.is_quick else 1_000_000
-    over = {name: [_over_optimum(size, name, rows) for size in sizes] for name in _COMPARED}
-    worst = max(max(values) for values in over.values())
+    over = [_over_optimum(size, name, rows, stream) for name in _COMPARED for size in sizes for stream in settings.seed_numbers()]
+    worst = max(over)
     gaps = [shares["agreedy"][place] - max(shares["sweep"][place], shares["local_swaps"][place]) for place in range(len(_SIZES))]
     claims = (
         STATEMENTS["E-AG-5a"].judged(
@@ -107,15 +115,20 @@ def all_algorithms(settings: Settings) -> Outcome:
             "; ".join(f"{LABELS[name]} {listed(shares[name])} %" for name in _COMPARED),
             **shares,
         ),
-        STATEMENTS["E-AG-5b"].judged("E-AG-5b", worst < 1.03, f"at most {worst:.4f} times the optimum", ratio=worst),
+        STATEMENTS["E-AG-5b"].judged(
+            "E-AG-5b",
+            worst < 1.03,
+            f"at most {worst:.4f} times the optimum on any stream, {float(np.mean(over)):.4f} on average",
+            ratio=worst,
+        ),
     )
     series = tuple(Series(LABELS[name], list(_SIZES), shares[name]) for name in _COMPARED)
     return Outcome(claims, Drawing("Profiling with more filters", (Panel("filters", "share of profiling (%)", series, "markers"),)))
 
 
-def _over_optimum(filters: int, algorithm: str, rows: int) -> float:
+def _over_optimum(filters: int, algorithm: str, rows: int, stream: int) -> float:
     """Cost of ordinary processing over that of the best order."""
-    masks, run = _stable(filters, 0.05, rows, algorithm)
+    masks, run = _stable(filters, 0.05, rows, stream, algorithm)
     known = DropStatistics(histogram(masks, filters))
     return run.base / known.cost(known.optimal())
 

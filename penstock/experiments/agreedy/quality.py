@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.experiments.agreedy.playing import base_costs, play
 from penstock.experiments.agreedy.populations import STATEMENTS, population, profiling_cost, random_cost
-from penstock.experiments.agreedy.workload import correlated, instance
+from penstock.experiments.agreedy.workload import APART, correlated, instance
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
-from penstock.experiments.measures import is_increasing, listed
+from penstock.experiments.measures import is_increasing, listed, ranged, spread_of
 from penstock.operators.filtering.policies.agreedy import AGreedy
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.static import DropStatistics, greedy_bound, histogram
@@ -33,10 +34,11 @@ _WORST = {
 }
 
 
-def _converged(filters: int, rows: int) -> float:
+def _converged(filters: int, rows: int, stream: int) -> float:
     """Cost per tuple of A-Greedy, profiling included, in the second half of a stream."""
-    masks = correlated(40 + filters, rows, (0.5,) * filters, 2, None)
-    run = play(masks, AGreedy(filters, OrderSettings()), 40 + filters)
+    seed = 40 + filters + APART * (stream - 1)
+    masks = correlated(seed, rows, (0.5,) * filters, 2, None)
+    run = play(masks, AGreedy(filters, OrderSettings()), seed)
     places, extras = run.extra_at
     half = rows // 2
     return float(base_costs(masks, run)[half:].sum() + extras[places >= half].sum()) / (rows - half)
@@ -53,9 +55,12 @@ def number_of_filters(settings: Settings) -> Outcome:
     paid = [
         cost + profiling_cost(item, range(item.filters), 0.005, "independent") for item, cost in zip(known, ranked, strict=True)
     ]
-    adaptive = [_converged(size, 200_000 if settings.is_quick else 1_000_000) for size in sizes]
-    near = max(ours / cost for ours, cost in zip(adaptive[:5], best[:5], strict=True))
-    gaps = [theirs / ours for ours, theirs in zip(adaptive, paid, strict=True)]
+    rows = 200_000 if settings.is_quick else 1_000_000
+    runs = [[_converged(size, rows, stream) for size in sizes] for stream in settings.seed_numbers()]
+    adaptive, spread = spread_of(runs)
+    nearest = [max(ours / cost for ours, cost in zip(run[:5], best[:5], strict=True)) for run in runs]
+    near = max(nearest)
+    gaps = _over(adaptive, paid)
     claims = (
         STATEMENTS["E-AG-1a"].judged(
             "E-AG-1a", np.allclose(greedy, STATEMENTS["E-AG-1a"].reference["greedy"], atol=1e-9)
@@ -63,10 +68,12 @@ def number_of_filters(settings: Settings) -> Outcome:
             f"greedy {listed(greedy)}; Independent {listed(ranked)}", greedy=greedy, independent=ranked,
         ),
         STATEMENTS["E-AG-1b"].judged(
-            "E-AG-1b", min(gaps[1:]) >= 1.0 and gaps[-1] > gaps[1],
+            "E-AG-1b", all(min(_over(run, paid)[1:]) >= 1.0 for run in runs) and gaps[-1] > gaps[1],
             f"Independent costs {gaps[1]:.3f} times as much with 3 filters, {gaps[-1]:.3f} times with 8", gaps=gaps,
         ),
-        STATEMENTS["E-AG-1c"].judged("E-AG-1c", near <= 1.05, f"at most {near:.3f} times the optimum", ratio=near),
+        STATEMENTS["E-AG-1c"].judged(
+            "E-AG-1c", near <= 1.05, f"at most {near:.3f} times the optimum; by stream {ranged(nearest, 4)}", ratio=nearest
+        ),
     )  # fmt: skip
     chance = [random_cost(item) for item in known]
     lines = [
@@ -75,8 +82,12 @@ def number_of_filters(settings: Settings) -> Outcome:
         ("random order", chance),
         ("Optimal", best),
     ]
-    series = tuple(Series(label, list(sizes), values) for label, values in lines)
+    series = tuple(Series(label, list(sizes), values, spread if values is adaptive else None) for label, values in lines)
     return Outcome(claims, Drawing("Number of filters", (Panel("filters", _PER_ROW, series, "markers"),)))
+
+
+def _over(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    return [other / mine for mine, other in zip(ours, theirs, strict=True)]
 
 
 def _ratios(known: Sequence[DropStatistics]) -> list[float]:
@@ -176,40 +187,63 @@ def thrashing(settings: Settings) -> Outcome:
     """E-AG-14: how much `alpha` forgives."""
     alphas = (1.0, 0.95, 0.9, 0.8, 0.5)
     passing = (0.4, 0.4, 0.46, 0.46, 0.53, 0.53, 0.6, 0.6)
-    masks = correlated(2, 1_000_000, passing, 2, None)
+    runs = [_forgiving(alphas, passing, 2 + APART * (stream - 1)) for stream in settings.seed_numbers()]
+    return Outcome(_alpha_claims(alphas, runs), _alpha_drawing(alphas, runs))
+
+
+class _Forgiving(NamedTuple):
+    """Changes of the order, cost and final order over the optimum for each alpha, on one stream."""
+
+    repairs: list[int]
+    costs: list[float]
+    finals: list[float]
+
+    def is_calm(self, alphas: Sequence[float]) -> bool:
+        """Whether forgiving a little avoids changes at no cost."""
+        bounded = all(ratio < 4 / alpha for alpha, ratio in zip(alphas, self.finals, strict=True))
+        falls = sorted(self.repairs, reverse=True) == self.repairs and self.repairs[0] >= 6 * self.repairs[3]
+        return falls and bounded and max(self.costs[:4]) < 1.005 * min(self.costs[:4])
+
+
+def _forgiving(alphas: Sequence[float], passing: Sequence[float], seed: int) -> _Forgiving:
+    masks = correlated(seed, 1_000_000, passing, 2, None)
     known = DropStatistics(histogram(masks, 8))
     best = known.cost(known.optimal())
-    repairs, costs, finals = [], [], []
+    found = _Forgiving([], [], [])
     for alpha in alphas:
         policy = AGreedy(8, OrderSettings(alpha=alpha), range(7, -1, -1))
-        run = play(masks, policy, 2)
-        repairs.append(policy.corrections)
-        costs.append(run.base)
-        finals.append(known.cost(policy.order()) / best)
-    return Outcome(_alpha_claims(alphas, repairs, costs, finals), _alpha_drawing(alphas, repairs, finals))
+        found.costs.append(play(masks, policy, seed).base)
+        found.repairs.append(policy.corrections)
+        found.finals.append(known.cost(policy.order()) / best)
+    return found
 
 
-def _alpha_claims(alphas: Sequence[float], repairs: list[int], costs: list[float], finals: list[float]) -> tuple[Claim, ...]:
-    reference = STATEMENTS["E-AG-14a"].reference
-    bounded = all(ratio < 4 / alpha for alpha, ratio in zip(alphas, finals, strict=True))
+def _alpha_claims(alphas: Sequence[float], runs: Sequence[_Forgiving]) -> tuple[Claim, ...]:
+    reference, (repairs, costs, _) = STATEMENTS["E-AG-14a"].reference, runs[0]
+    calm = sum(run.is_calm(alphas) for run in runs)
+    changes = [[float(run.repairs[at]) for run in runs] for at in (0, 3)]
+    finals = spread_of([run.finals for run in runs])[0]
     return (
         STATEMENTS["E-AG-14a"].judged(
             "E-AG-14a", repairs == reference["reorderings"] and costs == reference["base"], f"{listed(repairs)}; {listed(costs)}",
             reorderings=repairs, base=costs,
         ),
         STATEMENTS["E-AG-14b"].judged(
-            "E-AG-14b", sorted(repairs, reverse=True) == repairs and bounded and max(costs[:4]) < 1.005 * min(costs[:4])
-            and repairs[0] >= 6 * repairs[3],
-            f"{repairs[0]} changes fall to {repairs[3]} at 0.8; final orders cost {listed(finals)} times the optimum", ratio=finals,
+            "E-AG-14b", calm == len(runs),
+            f"on {calm} of {len(runs)} streams: {ranged(changes[0])} changes fall to {ranged(changes[1])} at 0.8; "
+            f"final orders cost {listed(finals)} times the optimum", ratio=finals,
         ),
     )  # fmt: skip
 
 
-def _alpha_drawing(alphas: Sequence[float], repairs: list[int], finals: list[float]) -> Drawing:
+def _alpha_drawing(alphas: Sequence[float], runs: Sequence[_Forgiving]) -> Drawing:
     ticks = tuple(f"{alpha:g}" for alpha in alphas)
     places = range(len(alphas))
-    panels = (
-        Panel("alpha", "changes of the order", (Series("A-Greedy", places, repairs),), "bars", ticks),
-        Panel("alpha", "final order / optimum", (Series("A-Greedy", places, finals),), "bars", ticks),
+    panels = tuple(
+        Panel("alpha", label, (Series("A-Greedy", places, *spread_of(found)),), "bars", ticks)
+        for label, found in (
+            ("changes of the order", [[float(count) for count in run.repairs] for run in runs]),
+            ("final order / optimum", [run.finals for run in runs]),
+        )
     )
     return Drawing("Thrashing avoidance", panels)

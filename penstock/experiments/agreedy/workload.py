@@ -24,6 +24,10 @@ Floats = npt.NDArray[np.float64]
 ROOT = sqrt(0.6)
 
 
+#: Between the seeds of a stream and its next repetition.
+APART = 100
+
+
 def shared_share(passing: float) -> float:
     """How often filters of a group must share their random number to agree on 80 % of the rows.
 

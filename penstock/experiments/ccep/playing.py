@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.experiments.ccep.orders import EVENTS_PER_ORDER, LIMIT, SCHEMA, TYPES, OrderTraffic, order_batches, order_events
 from penstock.experiments.contracts import Settings, statements
+from penstock.experiments.measures import held_bytes
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.match_output import MATCH_ID
 from penstock.expressions.parse import parse
@@ -50,6 +51,9 @@ _PUBLISHED: dict[EventPattern, tuple[Constraint, ...]] = {
 #: What the published engine does: branches by their tree, no rule about single events or about traces that matched.
 PUBLISHED = ConditionOptions(disjunctions="hierarchy", reflexive=False, exhaustion=False, suffixes=False)
 
+#: Events of a stream whose processing is timed: one of the published length is over in a tenth of a second.
+_TIMED_EVENTS = 4_000_000
+
 #: Engines: without constraints, with those the publication lists, with all the workflow gives.
 ENGINES = ("R", "C", "C+")
 
@@ -67,7 +71,9 @@ class Played:
     matches, identity
         How many, and a number made of which.
     peak
-        Most events kept at the end of a batch, once a thousand orders have ended.
+        Most events kept at the end of a batch, once the first orders have ended.
+    peak_bytes
+        Most bytes of all arrays the search holds then, its tables about traces among them; 0 where they were not looked at.
     seconds
         Processor time.
     """
@@ -75,6 +81,7 @@ class Played:
     matches: int
     identity: int
     peak: int
+    peak_bytes: int
     seconds: float
 
 
@@ -92,12 +99,12 @@ def _stream(traffic: OrderTraffic, rows: int) -> list[Batch]:
     return order_batches(traffic, rows)
 
 
-def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int) -> Played:
-    """Run a query over the stream in batches of some rows."""
+def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int, is_timed: bool = False) -> Played:
+    """Run a query over the stream in batches of some rows; what is timed is not looked at in between."""
     rules, options = rules_of(query, engine)
     search = PatternMatch(query, SCHEMA, constraints=rules, options=options)
     batches = _stream(traffic, rows)
-    matches, identity, peak, warm = 0, 0, 0, EVENTS_PER_ORDER * traffic.side_by_side
+    matches, identity, peak, peak_bytes, warm = 0, 0, 0, 0, EVENTS_PER_ORDER * traffic.side_by_side
     began = time.process_time()
     for batch in batches:
         search.on_batch(0, batch)
@@ -105,10 +112,10 @@ def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int) -> Pl
             if isinstance(element, Batch):
                 matches += element.num_rows
                 identity += int(int64s(element.column(MATCH_ID)).astype(np.uint64).sum() % 2**53)
-        if batch.ts[0] >= warm:
-            peak = max(peak, search.counters()["kept_events"])
+        if batch.ts[0] >= warm and not is_timed:
+            peak, peak_bytes = max(peak, search.counters()["kept_events"]), max(peak_bytes, held_bytes(search))
     spent = time.process_time() - began
-    return Played(matches, identity % 2**53, peak, spent)
+    return Played(matches, identity % 2**53, peak, peak_bytes, spent)
 
 
 def probes(query: EventQuery, traffic: OrderTraffic, engine: str) -> int:
@@ -163,11 +170,21 @@ def _mapped(values: Int64s, function: Callable[[int], int]) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Shares saved against the engine without constraints, and whether the matches are the same."""
+    """Shares saved against the engine without constraints, and whether the matches are the same.
+
+    Attributes
+    ----------
+    memory, bytes, probes
+        Of the events kept, of the bytes of all arrays (negative: more is needed), of the leaves that events are offered to.
+    megabytes
+        All arrays of the engine, and of the one without constraints.
+    """
 
     memory: float
+    bytes: float
     probes: float
     is_same: bool
+    megabytes: tuple[float, float]
 
 
 def savings(query: EventQuery, traffic: OrderTraffic) -> dict[str, Saving]:
@@ -184,19 +201,23 @@ def _savings(query: EventQuery, traffic: OrderTraffic) -> dict[str, Saving]:
         run = play(query, traffic, engine, traffic.side_by_side)
         same = (run.matches, run.identity) == (plain.matches, plain.identity)
         offered = [probes(query, traffic, each) for each in (engine, "R")]
-        found[engine] = Saving(1 - run.peak / plain.peak, 1 - offered[0] / offered[1], same)
+        sizes = run.peak_bytes / 1e6, plain.peak_bytes / 1e6
+        found[engine] = Saving(1 - run.peak / plain.peak, 1 - sizes[0] / sizes[1], 1 - offered[0] / offered[1], same, sizes)
     return found
 
 
-def time_of(query: EventQuery, traffic: OrderTraffic, settings: Settings) -> dict[str, float]:
-    """Processor time of each engine in large batches: the least of several runs, in turn, after one that compiles."""
+def times_of(query: EventQuery, traffic: OrderTraffic, settings: Settings) -> dict[str, list[float]]:
+    """Processor time of each engine in large batches: several turns of all engines, after one that compiles."""
+    long = replace(traffic, events=int(settings.timed(_TIMED_EVENTS)))
     runs: dict[str, list[float]] = {engine: [] for engine in ENGINES}
     for _ in range(settings.repetitions + 1):
         for engine in ENGINES:
-            runs[engine].append(play(query, traffic, engine, 20_000).seconds)
-    return {engine: min(found[1:]) for engine, found in runs.items()}
+            runs[engine].append(play(query, long, engine, 20_000, is_timed=True).seconds)
+    return {engine: found[1:] for engine, found in runs.items()}
 
 
-def scaled(traffic: OrderTraffic, settings: Settings) -> OrderTraffic:
-    """The stream of the experiments, shorter in quick runs."""
-    return replace(traffic, events=36_000, side_by_side=600) if settings.is_quick else traffic
+def scaled(traffic: OrderTraffic, settings: Settings, seed: int = 1) -> OrderTraffic:
+    """A stream of the experiments: a quarter of the published length, because several are run; shorter in quick runs."""
+    if settings.is_quick:
+        return replace(traffic, events=36_000, side_by_side=600, seed=seed)
+    return replace(traffic, events=traffic.events // 4, seed=seed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from penstock.experiments.ccep import scale, sequences
 from penstock.experiments.contracts import Experiment, Reproduction
 
-_STREAM = "Orders of 20 events, 1,000 side by side, 400,000 events; peak of the events kept after 1,000 orders."
+_STREAM = (
+    "Orders of 20 events, 1,000 side by side, 100,000 events per stream (4 million where time is taken); peaks after 1,000 orders."
+)
 
 CCEP = Reproduction(
     "ccep",
@@ -17,6 +19,8 @@ CCEP = Reproduction(
         Experiment("E-CC-3", "AND, stock varies", "Figure 29.2a", f"{_STREAM} Q2.", sequences.conjunction_early_branch),
         Experiment("E-CC-4", "AND, quotes vary", "Figure 29.2b", f"{_STREAM} Q2.", sequences.conjunction_late_branch),
         Experiment("E-CC-5", "OR, both vary", "Figure 29.3", f"{_STREAM} Q3.", sequences.disjunction),
-        Experiment("E-CC-6", "scalability", "Section 29.5", "Ten times the events and orders.", scale.scalability),
+        Experiment(
+            "E-CC-6", "scalability", "Section 29.5", "Ten times the events and orders of the other experiments.", scale.scalability
+        ),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Settings, Statement, statements
 from penstock.experiments.pwjoin.playing import play as play_window_join
-from penstock.experiments.pwjoin.timing import TimedOutput, timed_parts
+from penstock.experiments.pwjoin.timing import TimedOutput, ratios_of, timed_parts
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.trace import Fate, Trace
 from penstock.workloads.arrivals import MICROS
@@ -28,9 +28,13 @@ PWJOIN = JoinConfig.within(*[round(WINDOW * MICROS)] * STREAMS, buckets=BUCKETS)
 MWJOIN = PWJOIN.baseline(buckets=BUCKETS)
 
 
-def items_of(tuples: int, seed: int = 1) -> StreamItems:
+#: Length of the streams whose processing is timed.
+TIMED_SECONDS = 800.0
+
+
+def items_of(tuples: int, seed: int = 1, seconds: float = SECONDS) -> StreamItems:
     """Four streams alike, in lockstep, with so many tuples of each value and per punctuation."""
-    return make_items([PunctuatedStream(f"punct-asc-{tuples}-40", GAP_MS)] * STREAMS, SECONDS, seed, lockstep=True)
+    return make_items([PunctuatedStream(f"punct-asc-{tuples}-40", GAP_MS)] * STREAMS, seconds, seed, lockstep=True)
 
 
 def play(config: JoinConfig, items: StreamItems, keep_results: bool = False) -> Trace:
@@ -43,10 +47,10 @@ def timed(items: StreamItems, settings: Settings) -> list[TimedOutput]:
     return timed_parts((PWJOIN, MWJOIN), items, settings.repetitions)
 
 
-def rate_ratio(outputs: list[TimedOutput]) -> float:
-    """Output rate of PWJoin over that of MWJoin."""
+def rate_ratios(outputs: list[TimedOutput]) -> list[float]:
+    """Output rate of PWJoin over that of MWJoin, turn by turn."""
     ours, theirs = outputs
-    return theirs.seconds[-1] / ours.seconds[-1]
+    return ratios_of(theirs, ours)
 
 
 def accessed_per_tuple(trace: Trace) -> float:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Panel, Series, Settings
-from penstock.experiments.measures import counted, output_over_time
+from penstock.experiments.measures import counted, middle, output_over_time
 from penstock.experiments.pjoin.playing import STATEMENTS, Streams, columns_of, pjoin, xjoin
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.items import ItemRun, run_items
@@ -27,18 +27,22 @@ def limited_by_processor(settings: Settings) -> tuple[Claim, Panel]:
     items = columns_of(Streams(30, 30, 1, _QUICK_SECONDS if settings.is_quick else _SECONDS).items())
     parts = _parts(items)
     outputs = _outputs(items, parts)
-    ours, theirs = _timed((pjoin(1), xjoin()), parts, settings.repetitions)
+    turns = _timed((pjoin(1), xjoin()), parts, settings.repetitions)
+    ours, theirs = (np.median(found, axis=0).tolist() for found in turns)
     moments, curves = compared(ours, theirs, outputs)
     held = is_ahead(curves)
     claim = STATEMENTS["E-PJ-3d"].judged(
         "E-PJ-3d",
         held,
         f"after {moments[-1]:.2f} s {counted(curves[0][-1])} against {counted(curves[1][-1])} results; "
-        f"whole stream in {ours[-1]:.2f} and {theirs[-1]:.2f} s",
+        f"whole stream in {middle([turn[-1] for turn in turns[0]])} and {middle([turn[-1] for turn in turns[1]])} s",
         pjoin_seconds=ours[-1],
         xjoin_seconds=theirs[-1],
     )
-    lines = tuple(Series(label, [0.0, *times], [0.0, *outputs]) for label, times in (("PJoin-1", ours), ("XJoin", theirs)))
+    lines = tuple(
+        Series(label, [0.0, *times], [0.0, *outputs], ([0.0, *np.min(found, axis=0)], [0.0, *np.max(found, axis=0)]), True)
+        for label, times, found in (("PJoin-1", ours, turns[0]), ("XJoin", theirs, turns[1]))
+    )
     return claim, Panel("processor time (s)", "output tuples", lines)
 
 
@@ -70,14 +74,13 @@ def _outputs(items: Items, parts: list[Items]) -> list[float]:
     return found
 
 
-def _timed(configs: tuple[PJoinConfig, ...], parts: list[Items], repetitions: int) -> list[list[float]]:
-    """Time each join has taken after each part, the median of turns."""
+def _timed(configs: tuple[PJoinConfig, ...], parts: list[Items], repetitions: int) -> list[list[list[float]]]:
+    """Time each join has taken after each part, turn by turn; joins take turns, so that a slow moment strikes all of them."""
     for config in configs:
         # Loops are compiled on their first call.
         ItemRun(config).feed(parts[0])
     turns = [[_one_turn(config, parts) for config in configs] for _ in range(repetitions)]
-    medians: list[list[float]] = np.median(np.array(turns), axis=0).tolist()
-    return medians
+    return [[turn[place] for turn in turns] for place in range(len(configs))]
 
 
 def _one_turn(config: PJoinConfig, parts: list[Items]) -> list[float]:

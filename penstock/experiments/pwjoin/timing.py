@@ -21,10 +21,14 @@ _PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class TimedOutput:
-    """Time a join has taken after each part of its items, and results by then."""
+    """Time a join has taken after each part of its items, median of all turns, and results by then.
+
+    `turns` are the times of each turn.
+    """
 
     seconds: list[float]
     outputs: list[float]
+    turns: list[list[float]]
 
 
 def timed_parts(configs: Sequence[JoinConfig], items: Items, repetitions: int) -> list[TimedOutput]:
@@ -37,23 +41,37 @@ def timed_parts(configs: Sequence[JoinConfig], items: Items, repetitions: int) -
         # Loops are compiled on their first call.
         _one_turn(config, items.first(100))
     turns = [[_one_turn(config, items) for config in configs] for _ in range(repetitions)]
-    medians = np.median([[timed.seconds for timed in turn] for turn in turns], axis=0).tolist()
-    return [TimedOutput(seconds, timed.outputs) for seconds, timed in zip(medians, turns[0], strict=True)]
+    return [_together([turn[place] for turn in turns]) for place in range(len(configs))]
+
+
+def _together(turns: Sequence[TimedOutput]) -> TimedOutput:
+    seconds = [turn.seconds for turn in turns]
+    return TimedOutput(np.median(seconds, axis=0).tolist(), turns[0].outputs, seconds)
+
+
+def ratios_of(ours: TimedOutput, theirs: TimedOutput) -> list[float]:
+    """Time of the first join over that of the second, turn by turn: joins take turns, so a slow moment strikes both."""
+    return [mine[-1] / other[-1] for mine, other in zip(ours.turns, theirs.turns, strict=True)]
 
 
 def output_panel(timed: Sequence[TimedOutput], names: Sequence[str], title: str = "") -> Panel:
     """Output over the time it took."""
     lines = tuple(
-        Series(name, [0.0, *(second * 1e3 for second in curve.seconds)], [0.0, *curve.outputs])
+        Series(
+            name,
+            [0.0, *curve.seconds],
+            [0.0, *curve.outputs],
+            ([0.0, *np.min(curve.turns, axis=0)], [0.0, *np.max(curve.turns, axis=0)]),
+            is_spread_in_x=True,
+        )
         for name, curve in zip(names, timed, strict=True)
     )
-    return Panel("processor time (ms)", "output tuples", lines, title=title)
+    return Panel("processor time (s)", "output tuples", lines, title=title)
 
 
-def time_ratio(ours: JoinConfig, theirs: JoinConfig, items: Items, repetitions: int) -> float:
-    """Time of the first join over that of the second, for all items."""
-    mine, other = timed_parts((ours, theirs), items, repetitions)
-    return mine.seconds[-1] / other.seconds[-1]
+def time_ratios(ours: JoinConfig, theirs: JoinConfig, items: Items, repetitions: int) -> list[float]:
+    """Time of the first join over that of the second for all items, turn by turn."""
+    return ratios_of(*timed_parts((ours, theirs), items, repetitions))
 
 
 def _one_turn(config: JoinConfig, items: Items) -> TimedOutput:
@@ -65,4 +83,4 @@ def _one_turn(config: JoinConfig, items: Items) -> TimedOutput:
         core.process(columns, rows, fates, start, stop)
         seconds.append(time.process_time() - began)
         outputs.append(float(core.counters()["results"]))
-    return TimedOutput(seconds, outputs)
+    return TimedOutput(seconds, outputs, [seconds])
