@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -171,7 +172,7 @@ def held_bytes(value: Any) -> int:
     return sum(found.values())
 
 
-_NO_STATE = (str, bytes, int, float, bool, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, pa.DataType, pa.Schema)
+_NO_STATE = (str, bytes, int, float, bool, type, ModuleType, BuiltinFunctionType, pa.DataType, pa.Schema)
 
 
 def _is_arrow(value: Any) -> bool:
@@ -187,6 +188,12 @@ def _parts_of(item: Any) -> Iterator[Any]:
             yield item.dictionary
     elif isinstance(item, Mapping):
         yield from item.values()
+    elif isinstance(item, FunctionType):
+        yield from (cell.cell_contents for cell in item.__closure__ or ())
+    elif isinstance(item, MethodType):
+        yield item.__self__
+    elif isinstance(item, partial):
+        yield from (item.func, item.args, item.keywords)
     elif isinstance(item, list | tuple | set | frozenset):
         yield from item
     else:
