@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.columnar.codes import group_codes
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
+from penstock.kernel.damage import shown
 from penstock.kernel.frontiers import Frontiers
 from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
 from penstock.kernel.sharding import foreign_run
@@ -220,7 +221,7 @@ class Ingress:
         if self.spec.on_violation is RowPolicy.ERROR:
             first = batch.filter(wrong).slice(0, 1)
             raise PunctuationViolated(
-                f"{text}, first {first.rows.to_pylist()[0]}; repair the source, or declare ON VIOLATION QUARANTINE or TRUST",
+                f"{text}, first {shown(first.rows)[0]}; repair the source, or declare ON VIOLATION QUARANTINE or TRUST",
                 f"stream '{self.spec.stream}', position {int(first.pos[0])}",
             )
         if self.spec.on_violation is RowPolicy.TRUST:

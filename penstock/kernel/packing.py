@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import InvalidPattern
+from penstock.kernel.damage import BAD, CALENDAR
 from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
 from penstock.kernel.sharding import shard_of
@@ -34,13 +35,16 @@ from penstock.model.scoped import ScopedPunctuation
 EVERYWHERE = ("*",)
 
 #: System columns a host adds to the user's columns before packing.
-TIME, PARTITION, POSITION, MARK, BAD, KEEP = "_time", "_partition", "_position", "_mark", "_bad", "_keep"
+TIME, PARTITION, POSITION, MARK, KEEP = "_time", "_partition", "_position", "_mark", "_keep"
 #: Whether a column that must have a value, and that the entry does not have, has none.
 MISSING = "_missing"
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = 16
 _MOST_POSITIONS = 1 << 47
+
+#: The greatest event time, and less its sign the smallest.
+_MOST_TIME = 1 << 62
 
 #: Up to this many shards looking for the rows of each is faster than sorting.
 _FEW_SHARDS = 8
@@ -169,6 +173,7 @@ def _sound(rows: pa.RecordBatch, route: Route, partition: int) -> tuple[npt.NDAr
         "malformed": _is_malformed(rows),
         "no-position": np.full(rows.num_rows, partition == NOBODY),
         "no-timestamp": rows.column(TIME).is_null().to_numpy(zero_copy_only=False),
+        "bad-timestamp": _is_out_of_range(rows.column(TIME), route.stream.has_clock_time),
         "missing-value": _misses_a_value(rows, route),
     }
     good = np.ones(rows.num_rows, np.bool_)
@@ -177,6 +182,14 @@ def _sound(rows: pa.RecordBatch, route: Route, partition: int) -> tuple[npt.NDAr
         bad[reason] = mask & good
         good &= ~mask
     return good, {reason: mask for reason, mask in bad.items() if mask.any()}
+
+
+def _is_out_of_range(times: pa.Array, is_clock: bool) -> npt.NDArray[np.bool_]:
+    """Event times that leave no room for a window: sums with them would not fit 64 bits, and the last number means the end."""
+    ts = int64s(pc.fill_null(times, 0))
+    low, high = CALENDAR if is_clock else (-_MOST_TIME, _MOST_TIME)
+    result: npt.NDArray[np.bool_] = (ts < low) | (ts > high)
+    return result
 
 
 def _is_malformed(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -118,7 +118,7 @@ def _punctuations(statement: StreamStatement, schema: Schema) -> EmbeddedPunctua
     if not pa.types.is_string(schema[column].type):
         text = f"punctuations are JSON text; column '{column}' is {schema[column].type}, declare it STRING"
         raise InvalidDeclaration(text, statement.punctuations.place)
-    on_bad = _policy(statement, "BAD PUNCTUATION", RowPolicy.ERROR)
+    on_bad = _policy(statement, "BAD PUNCTUATION", RowPolicy.QUARANTINE)
     closed = tuple(_column(schema, name) for name in statement.punctuations_on)
     return EmbeddedPunctuations(column, statement.punctuations_global, on_bad, closed)
 

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from penstock.errors import InvalidPattern
-from penstock.metadata.embedded import read_punctuation
+from penstock.metadata.embedded import read_json, read_punctuation
 from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
@@ -46,8 +46,8 @@ def read_statement(text: str, schema: Schema, where: str, pos: int = 0) -> Punct
     """
     if "$" not in text:
         return read_punctuation(text, schema, where, pos)
-    coded = _object(text)
-    if coded is None or not {NEXT, CONFIDENCE} & set(coded):
+    coded = read_json(text, where)
+    if not isinstance(coded, Mapping) or not {NEXT, CONFIDENCE} & set(coded):
         return read_punctuation(text, schema, where, pos)
     plain = {name: pattern for name, pattern in coded.items() if name not in (NEXT, CONFIDENCE)}
     pattern = read_punctuation(json.dumps(plain), schema, where, pos)
@@ -61,23 +61,15 @@ def read_statement(text: str, schema: Schema, where: str, pos: int = 0) -> Punct
     return statement if ordinary is None else ordinary
 
 
-def _object(text: str) -> Mapping[str, Any] | None:
-    try:
-        coded = json.loads(text)
-    except json.JSONDecodeError:
-        return None  # the reader of ordinary punctuations has the message
-    return coded if isinstance(coded, Mapping) else None
-
-
 def _rows(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidPattern(f"{NEXT} is {value!r}; write the number of rows to come, 1 or more", where)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1 << 63:
+        raise InvalidPattern(f"{NEXT} is {str(value)[:99]}; write the number of rows to come, 1 or more", where)
     return value
 
 
 def _confidence(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise InvalidPattern(f"{CONFIDENCE} is {value!r}; write a number greater than 0 and at most 1", where)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise InvalidPattern(f"{CONFIDENCE} is {str(value)[:99]}; write a number greater than 0 and at most 1", where)
     return float(value)
 
 

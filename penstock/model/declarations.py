@@ -138,7 +138,7 @@ class EmbeddedPunctuations:
 
     column: str
     is_global: bool = False
-    on_bad: RowPolicy = RowPolicy.ERROR
+    on_bad: RowPolicy = RowPolicy.QUARANTINE
     columns: tuple[str, ...] = ()
 
 

@@ -105,8 +105,21 @@ def _fitting(column: pa.Array, item: Field, path: Path) -> pa.Array:
         )
     if pa.types.is_timestamp(column.type):
         # Units finer than ours are cut off.
-        return pc.cast(column, item.type, safe=False)
+        return pc.cast(_within_reach(column), item.type, safe=False)
+    if pa.types.is_string(item.type) and _is_binary(column.type):
+        # Bytes that are no text are found where rows enter, row by row.
+        return column.cast(pa.binary()).view(item.type)
     return column.cast(item.type)
+
+
+def _within_reach(column: pa.Array) -> pa.Array:
+    """Times that microseconds can hold; others become the last one, which is outside the calendar too."""
+    most = {"s": (1 << 63) // 1_000_000 - 1, "ms": (1 << 63) // 1_000 - 1}.get(column.type.unit)
+    if most is None:
+        return column
+    numbers = column.view(pa.int64())
+    reached = pc.if_else(pc.greater(pc.abs(numbers), most), most, numbers)
+    return reached.view(column.type)
 
 
 def _is_widening(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -136,6 +149,10 @@ def _whole(kind: pa.DataType) -> int:
     return int(kind.precision - kind.scale)
 
 
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def _is_text(kind: pa.DataType) -> bool:
     kinds = pa.types
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_binary(kind) or kinds.is_large_binary(kind))
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or _is_binary(kind))

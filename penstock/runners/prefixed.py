@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from penstock.expressions.evaluate import evaluate, mask
 from penstock.expressions.nodes import columns_of
+from penstock.kernel.damage import BAD
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME
 from penstock.lowering.prefix import Prefix
 from penstock.model.masks import Mask
@@ -45,6 +46,8 @@ def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
         system[POSITION] = column(stream.position_column).cast(pa.int64())
     if stream.punctuations is not None:
         system[MARK] = column(stream.punctuations.column)
+    if BAD in rows.schema.names:
+        system[BAD] = rows.column(BAD)
     return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*prefix.schema.names, *system])
 
 

@@ -14,9 +14,10 @@ from hypothesis import example, given, settings
 
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
+from penstock.kernel.damage import BAD
 from penstock.kernel.ingress import EntrySpec, Ingress
 from penstock.kernel.packets import Packet
-from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, TIME, Route, pack
+from penstock.kernel.packing import KEEP, MARK, PARTITION, TIME, Route, pack
 from penstock.kernel.segments import decode_meta, encode_meta
 from penstock.model.batch import Batch
 from penstock.model.declarations import (

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 
 from penstock.errors import InvalidPattern
+from penstock.kernel.damage import BAD
 from penstock.kernel.packets import NOBODY, Packet, PacketKind
-from penstock.kernel.packing import BAD, KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
+from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
 from penstock.kernel.sharding import shard_of
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
 from penstock.model.elements import NEVER
@@ -215,8 +216,8 @@ def test_a_record_that_did_not_parse_is_no_punctuation() -> None:
 def test_an_unreadable_punctuation_stops_the_stream_or_is_set_apart() -> None:
     rows = embedded('{"nobody": 1}')
     with pytest.raises(InvalidPattern, match=r"stream 'x', position 100(.|\n)*no attribute 'nobody'"):
-        packed(rows, route(punctuations=EmbeddedPunctuations("s")))
-    found = packed(rows, route(punctuations=EmbeddedPunctuations("s", on_bad=RowPolicy.QUARANTINE)))
+        packed(rows, route(punctuations=EmbeddedPunctuations("s", on_bad=RowPolicy.ERROR)))
+    found = packed(rows, route(punctuations=EmbeddedPunctuations("s")))
     bad = [packet for _, packet in found if packet.kind is PacketKind.BAD]
     assert [packet.reason for packet in bad] == ["bad-punctuation"]
     assert sum(packet.total for _, packet in found) == 1

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import UnreadableFile
+from penstock.kernel.damage import set_damage_apart
 from penstock.model.schema import TIMESTAMP, Field
 from penstock.runners.parquet_rows import parquet_rows
 
@@ -102,6 +103,15 @@ def test_a_type_that_does_not_fit_is_refused_with_file_column_and_types(
     assert str(refused.value.place) == f"file '{path}'"
     assert f"column 'a' has type {str(found.type).split('<')[0]}" in refused.value.message
     assert f"the stream declares {wanted}" in refused.value.message
+
+
+def test_values_that_cannot_be_are_left_to_be_set_apart_row_by_row(tmp_path: Path) -> None:
+    """A file that is sound as such does not stop a query because of one value."""
+    times = pa.array([0, 2**60, -(2**60), None], pa.int64())
+    path = written(tmp_path, {"name": pa.array([b"a", b"\xff", None, b"b"]), "ts": times.view(pa.timestamp("ms", "UTC"))})
+    (rows,) = parquet_rows(path, None, [Field("name", pa.string()), Field("ts", TIMESTAMP)], 10)
+    assert [row["_bad"] is None for row in set_damage_apart(rows).to_pylist()] == [True, False, False, True]
+    assert [row["name"] for row in set_damage_apart(rows).to_pylist()] == ["a", None, None, "b"]
 
 
 def test_directories_below_the_base_give_their_columns(tmp_path: Path) -> None:

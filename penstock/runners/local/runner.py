@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.kernel.contracts import State
+from penstock.kernel.damage import set_damage_apart
 from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.packing import pack
@@ -144,7 +145,7 @@ class LocalRunner:
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
         for rows in tasks:
-            found += pack(prefixed(prefix, rows), route, base)
+            found += pack(prefixed(prefix, set_damage_apart(rows)), route, base)
             base += rows.num_rows
         return found
 

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from penstock.columnar.masks import without_idle_masks
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
-from penstock.kernel.packing import BAD, KEEP, MARK, MISSING, PARTITION, POSITION, TIME, Route, pack
+from penstock.kernel.damage import BAD, set_damage_apart
+from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
@@ -100,7 +101,7 @@ def packing_task(route: Route, system: tuple[str, ...]) -> Task:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packing = _Packing(route, first_position())
         for batch in batches:
-            yield from packing.add(without_idle_masks(batch).rename_columns(names))
+            yield from packing.add(set_damage_apart(without_idle_masks(batch).rename_columns(names)))
         yield from packing.finish(lambda: _no_rows(names, route))
 
     return run
@@ -117,7 +118,7 @@ def reading_task(base: str, prefix: Prefix, route: Route) -> Task:
         listed = sorted((row["modificationTime"], row["path"]) for batch in batches for row in batch.to_pylist())
         for _, path in listed:
             for rows in parquet_rows(local_path(path), root, fields, PACKET_ROWS):
-                yield from packing.add(prefixed(prefix, rows))
+                yield from packing.add(prefixed(prefix, set_damage_apart(rows)))
         yield from packing.finish(lambda: prefixed(prefix, _empty(pa.field(item.name, item.type) for item in fields)))
 
     return run
@@ -155,12 +156,20 @@ class _Packing:
         settle()
 
     def _packets(self) -> pa.RecordBatch:
-        rows = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        rows = pa.concat_batches(_alike(self._waiting)) if len(self._waiting) > 1 else self._waiting[0]
         packets = pack(_timed(rows, self._route), self._route, self._base)
         found = [(self._ids[shard], *packet.encode(), None) for shard, packet in packets]
         self._base, self._has_sent = self._base + self._rows, True
         self._waiting, self._rows = [], 0
         return packed_rows(found)
+
+
+def _alike(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches with the same columns: only those with damage tell of it."""
+    names = max((batch.schema.names for batch in batches), key=len)
+    for batch in batches:
+        told = batch.append_column(BAD, pa.nulls(batch.num_rows, pa.string())) if len(batch.schema.names) < len(names) else batch
+        yield told.select(names)
 
 
 def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from penstock.kernel.damage import shown
 from penstock.model.elements import Quarantined
 
 SCHEMA = pa.schema(
@@ -87,7 +88,7 @@ def _resolve(directory: str) -> tuple[Any, str]:
 
 def _table(epoch: int, item: Quarantined) -> pa.Table:
     rows = item.batch.num_rows
-    texts = [json.dumps(row, default=str, ensure_ascii=False) for row in item.batch.rows.to_pylist()]
+    texts = [json.dumps(row, default=str, ensure_ascii=False) for row in shown(item.batch.rows)]
     columns = [
         pa.array([epoch] * rows, pa.int64()),
         pa.array([item.stream] * rows),

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import InvalidDeclaration, PenstockError
-from penstock.kernel.packing import BAD
+from penstock.kernel.damage import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark import feed
 from penstock.runners.spark.failures import QueryFailed, translated
@@ -117,10 +117,14 @@ def kafka_rows(topic: DataFrame, stream: StreamDeclaration, declared: StructType
     own = {stream.partition_column: "partition", stream.position_column: "offset"}
     payload = StructType([item for item in declared.fields if item.name not in own] + [StructField(BAD, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
-    row = f.from_json(f.col("value").cast("string"), payload, options)
+    # Spark would put other characters in the place of bytes that are no text, and nobody would know.
+    text = f.col("value").cast("string")
+    row = f.from_json(text, payload, options)
+    damage = f.when(~f.is_valid_utf8(text), f.concat(f.lit("not UTF-8: "), f.make_valid_utf8(text)))
     columns = [f.col(own[item.name]) if item.name in own else f.col(f"row.`{item.name}`") for item in declared.fields]
     named = [column.cast(item.dataType).alias(item.name) for column, item in zip(columns, declared.fields, strict=True)]
-    return topic.select(row.alias("row"), "partition", "offset").select(*named, f.col(f"row.`{BAD}`").alias(BAD))
+    found = topic.select(row.alias("row"), damage.alias("damage"), "partition", "offset")
+    return found.select(*named, f.coalesce("damage", f"row.`{BAD}`").alias(BAD))
 
 
 def _declared(frame: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:

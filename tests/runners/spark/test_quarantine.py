@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -113,6 +114,64 @@ def test_refused_rows_are_kept_with_their_reasons_and_every_row_is_accounted_for
     assert {name.split("@")[0]: counters["read"] for name, counters in entries.items()} == {"j": 12, "c": 6, "m": 3}
     for counters in entries.values():
         assert counters["read"] == sum(counters[part] for part in ("used", "filtered", "late", "bad", "violating"))
+
+
+DAMAGED = """
+CREATE STREAM j ({columns}, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING json OPTIONS (path '{folder}/j') PUNCTUATIONS FROM mark;
+CREATE STREAM c ({columns}, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING csv OPTIONS (path '{folder}/c') PUNCTUATIONS FROM mark;
+CREATE STREAM p ({columns}, WATERMARK at DELAY OF INTERVAL 5 SECONDS)
+  USING parquet OPTIONS (path '{folder}/p') PUNCTUATIONS FROM mark;
+CREATE STREAM q ({columns}, WATERMARK at DELAY OF INTERVAL 5 SECONDS)
+  USING parquet OPTIONS (path '{folder}/p', reader 'spark') PUNCTUATIONS FROM mark;
+CREATE STREAM t (value STRING) USING text OPTIONS (path '{folder}/c');
+CREATE CQ of_j AS SELECT name, count(*) AS n FROM j [RANGE 10 SECONDS] GROUP BY name;
+CREATE CQ of_c AS SELECT name, count(*) AS n FROM c [RANGE 10 SECONDS] GROUP BY name;
+CREATE CQ of_p AS SELECT upper(name) AS name, count(*) AS n FROM p [RANGE 10 SECONDS] GROUP BY upper(name);
+CREATE CQ of_q AS SELECT upper(name) AS name, count(*) AS n FROM q [RANGE 10 SECONDS] GROUP BY upper(name);
+CREATE CQ of_t AS SELECT DISTINCT value FROM t [RANGE 10 SECONDS];
+"""
+
+
+def damaged(random: Random, text: bytes) -> bytes:
+    """The line with a few bytes changed; it stays one line."""
+    line = bytearray(text)
+    for _ in range(random.choice((0, 0, 1, 3))):
+        at = random.randrange(len(line))
+        line[at : at + random.randrange(3)] = random.randbytes(random.randrange(3))
+    return bytes(line).replace(b"\n", b"").replace(b"\r", b"")
+
+
+def test_damaged_rows_of_any_format_are_kept_apart_and_the_query_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    random, rows = Random(7), 2000
+    marks = ['{"id": 99999999999999999999999}', '{"at": "99999-01-01"}', '{"id": [1', '{"name": "\\ud800"}', '{"id": 5}']
+    times = [10**6 * second for second in range(20)] + [2**63 - 1, -(2**63), None]
+    names = [b"a", b"b", b"\xff\xfe", b"caf\xe9", None]
+    for folder in "jcp":
+        (tmp_path / folder).mkdir()
+    lines = []
+    for number in range(rows):
+        row = {"id": number, "name": random.choice("abc"), "at": at(random.randrange(20)), "mark": None}
+        lines.append(row | ({"mark": random.choice(marks)} if number % 50 == 0 else {}))
+    (tmp_path / "j" / "0.json").write_bytes(b"\n".join(damaged(random, json.dumps(row).encode()) for row in lines))
+    (tmp_path / "c" / "0.csv").write_bytes(
+        b"\n".join(damaged(random, f"{row['id']},{row['name']},{row['at']},".encode()) for row in lines)
+    )
+    columns = [
+        pa.array(range(rows), pa.int64()), pa.array(random.choices(names, k=rows), pa.binary()).view(pa.string()),
+        pa.array(random.choices(times, k=rows), pa.int64()).view(pa.timestamp("us", "UTC")),
+        pa.array([random.choice(marks) if number % 50 == 0 else None for number in range(rows)]),
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_arrays(columns, ["id", "name", "at", "mark"]), tmp_path / "p" / "0.parquet")
+    text = DAMAGED.format(folder=tmp_path, columns="id BIGINT, name STRING, at TIMESTAMP, mark STRING")
+    run = run_to_the_end(text, spark, tmp_path / "checkpoint")
+    entries = run.reports()[-1].entries
+    for name, counters in entries.items():
+        assert counters["read"] == sum(counters[part] for part in ("used", "filtered", "late", "bad", "violating", "after_end"))
+        assert min(counters["used"], counters["read"] - 1000) > 0, name
+    assert sum(counters["bad"] for counters in entries.values()) == len(refused(run))
+    (ours,), (theirs,) = ([counters for name, counters in entries.items() if name.startswith(which)] for which in "pq")
+    assert {kind: ours[kind] for kind in ("read", "used", "bad")} == {kind: theirs[kind] for kind in ("read", "used", "bad")}
+    assert bag(answers(run, "of_p")) == bag(answers(run, "of_q"))
 
 
 def test_a_backlog_of_files_has_the_answers_of_reading_file_by_file(spark: SparkSession, tmp_path: Path) -> None:

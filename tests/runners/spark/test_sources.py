@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import penstock as ps
 from penstock.errors import InvalidDeclaration, PenstockError, UnknownName, UnreadableFile
-from penstock.kernel.packing import BAD
+from penstock.kernel.damage import BAD
 from penstock.language.application import parse_application
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.spark.app import App
@@ -49,14 +49,19 @@ def test_values_of_kafka_become_columns_and_what_is_no_json_is_kept(spark: Spark
         "USING kafka OPTIONS (subscribe 'topic') PARTITIONED BY p POSITION o;"
     )
     values = ['{"id": 1, "it\'s": "text", "ts": "2026-01-01T00:00:01Z"}', '{"id": 2, "ts": null}', "no JSON", '{"id": "two"}']
+    sent = [*map(str.encode, values), b'{"id": 3, "it\'s": "\xff"}', b"\xfe"]
     topic = spark.createDataFrame(
-        [(value.encode(), 7, offset) for offset, value in enumerate(values)], "value BINARY, partition INT, offset BIGINT"
+        [(value, 7, offset) for offset, value in enumerate(sent)], "value BINARY, partition INT, offset BIGINT"
     )
     stream = parse_application(text).streams["s"]
     rows = kafka_rows(topic, stream, from_arrow_schema(stream.schema.arrow)).orderBy("o").toArrow().to_pylist()
     assert [(row["id"], row["it's"], row["p"], row["o"]) for row in rows[:2]] == [(1, "text", 7, 0), (2, None, 7, 1)]
     assert rows[0]["ts"].isoformat() == "2026-01-01T00:00:01+00:00"
-    assert [row[BAD] for row in rows] == [None, None, *values[2:]]
+    assert [row[BAD] for row in rows[:4]] == [None, None, *values[2:]]
+    assert [row[BAD] for row in rows[4:]] == [
+        'not UTF-8: {"id": 3, "it\'s": "\N{REPLACEMENT CHARACTER}"}',
+        "not UTF-8: \N{REPLACEMENT CHARACTER}",
+    ]
 
 
 def test_csv_parquet_rate_and_arrival_times_are_read_as_declared(spark: SparkSession, tmp_path: Path) -> None:
