@@ -6,7 +6,7 @@ A micro-batch is: feed packets, run under a budget, take outputs, snapshot. What
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +88,10 @@ class Kernel:
                 work.operator.spill_to(spill)
         self._answers: list[Answer] = []
         self._refused: list[Quarantined] = []
+        #: Rows refused since the checkpoint began, by entry or operator and by reason.
+        self._set_aside: dict[str, Counter[str]] = {}
+        #: Rows each entry had read before the last micro-batch.
+        self._read_before: dict[str, int] = {}
         self._budget_rows: int | None = None
         self._statistics: dict[str, tuple[float, float]] = {}
         self._next_segment = 0
@@ -99,6 +103,7 @@ class Kernel:
 
     def feed(self, packets: Iterable[Packet], controls: Sequence[Control] = ()) -> None:
         """Take in a micro-batch: decisions first, so that they hold for all of it; `end` last."""
+        self._read_before = {entry: ingress.totals["read"] for entry, ingress in self.ingresses.items()}
         for control in controls:
             self._decide(control)
         by_entry: dict[str, list[Packet]] = {}
@@ -188,9 +193,14 @@ class Kernel:
         if not isinstance(element, Quarantined):
             self._send((entry, ""), element)
         elif element.reason == LATE:
-            self._refused += self._judged((entry, ""), element)
+            self._refuse(entry, self._judged((entry, ""), element))
         else:
-            self._refused.append(element)
+            self._refuse(entry, [element])
+
+    def _refuse(self, owner: str, found: Sequence[Quarantined]) -> None:
+        self._refused += found
+        for item in found:
+            self._set_aside.setdefault(owner, Counter())[item.reason] += item.batch.num_rows
 
     def _judged(self, port: Port, late: Quarantined) -> list[Quarantined]:
         """What the operators for which they were meant say of late rows."""
@@ -218,7 +228,7 @@ class Kernel:
     def _emit(self, work: _Work, elements: Iterable[Element | Quarantined | Routed]) -> None:
         for element in elements:
             if isinstance(element, Quarantined):
-                self._refused.append(element)
+                self._refuse(work.node.id, [element])
                 continue
             output, plain = (element.output, element.element) if isinstance(element, Routed) else ("", element)
             if isinstance(plain, Batch):
@@ -319,6 +329,7 @@ class Kernel:
         for name, ingress in self.ingresses.items():
             meta |= prefixed(f"entry:{name}", ingress.snapshot()).meta
         meta["next_segment"] = self._next_segment
+        meta["set_aside"] = {owner: dict(reasons) for owner, reasons in self._set_aside.items()}
         return State(meta, segments)
 
     def _save_queue(self, work: _Work, segments: dict[str, Any]) -> dict[str, Any]:
@@ -341,6 +352,7 @@ class Kernel:
         self._budget_rows = state.meta["budget"]
         self.policy.restore(state.meta["policy"])
         self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
+        self._set_aside = {owner: Counter(reasons) for owner, reasons in state.meta.get("set_aside", {}).items()}
         for node in list(self._work):
             if f"work:{node}" not in state.meta:
                 del self._work[node]  # its queries had ended
@@ -367,7 +379,7 @@ class Kernel:
         return {node: work.operator.told() for node, work in self._work.items() if isinstance(work.operator, Steered)}
 
     def report(self) -> dict[str, Any]:
-        """Levels and running totals per operator and entry."""
+        """Levels and running totals per operator and entry; `arrived` are the rows of the last micro-batch."""
         operators = {
             node: {
                 "rows_in": work.rows_in, "rows_out": work.rows_out, "ns": work.nanoseconds, "queue_rows": work.waiting_rows,
@@ -375,8 +387,14 @@ class Kernel:
             }
             for node, work in self._work.items()
         }  # fmt: skip
-        entries = {name: {**guard.totals, "frontier": guard.frontiers.current} for name, guard in self.ingresses.items()}
-        return {"operators": operators, "entries": entries}
+        entries = {
+            name: {
+                **guard.totals, "arrived": guard.totals["read"] - self._read_before.get(name, 0),
+                "frontier": guard.frontiers.current,
+            }
+            for name, guard in self.ingresses.items()
+        }  # fmt: skip
+        return {"operators": operators, "entries": entries, "set_aside": {owner: dict(by) for owner, by in self._set_aside.items()}}
 
 
 def _encode_mark(mark: Element) -> list[Any]:

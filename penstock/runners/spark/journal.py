@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -19,7 +18,8 @@ from penstock.runners.spark.tally import (
     OperatorTally,
     QueryTally,
     ReaderTally,
-    rows_read,
+    rows_arrived,
+    set_aside,
     tally_operators,
     tally_queries,
     tally_readers,
@@ -50,7 +50,7 @@ class Moment:
     readers: tuple[ReaderTally, ...]
     #: How adaptive filters stand.
     filters: tuple[FilterStanding, ...] = ()
-    #: Rows that went to the quarantine in this run, by reason.
+    #: Rows that went to the quarantine since the checkpoint began, by reason.
     refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -91,7 +91,8 @@ class Summary:
     joins: tuple[JoinMemory, ...] = ()
     #: How adaptive filters stood at the end.
     filters: tuple[FilterStanding, ...] = ()
-    #: Rows that went to the quarantine, by reason; operators set rows aside too, and some of them are used all the same.
+    #: Rows that went to the quarantine since the checkpoint began, by reason; operators set rows aside too, and some of them
+    #: are used all the same.
     refused: Mapping[str, int] = field(default_factory=dict)
     operators: tuple[OperatorTally, ...] = ()
 
@@ -127,7 +128,6 @@ class Journal:
         self._memory = None if catalog is None else MemoryMonitor(job, catalog, learnt)
         self.last: Moment | None = None
         self._seen = -1
-        self._read: int | None = None
         self._began: datetime | None = None
         self._first: datetime | None = None
         self._ended: datetime | None = None
@@ -137,7 +137,7 @@ class Journal:
         self._first_rows = 0
         self._peak_rows = 0
         self._peak_bytes = 0
-        self._refused: Counter[str] = Counter()
+        self._refused: dict[str, int] = {}
 
     @property
     def batches(self) -> int:
@@ -149,21 +149,19 @@ class Journal:
 
     def _next(self, report: BatchReport) -> Moment:
         began = _instant(report)
-        total = sum(rows_read(self.job, report).values())
-        # Totals go on over restarts, so what the first batch of a later run brought is not known from them.
-        rows = total - self._read if self._read is not None else (total if report.epoch == 0 else 0)
+        rows = rows_arrived(self.job, report)
         since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
         due_us = oldest_due_us(self.job, report)
         waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
         latency_ms = int(max(waited_ms, 0)) + report.duration_ms
         rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
-        self._refused.update(report.refused)
+        self._refused = set_aside(self.job, report)
         moment = Moment(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
             tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
-            self._filters(), dict(self._refused),
+            self._filters(), self._refused,
         )  # fmt: skip
-        self._seen, self._read, self._began = report.epoch, total, began
+        self._seen, self._began = report.epoch, began
         self._first = self._first or began
         self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
         self._remember(moment)
@@ -203,7 +201,7 @@ class Journal:
             readers,
             self.joins(),
             self._filters(),
-            dict(self._refused),
+            self._refused,
             self.last.operators if self.last else (),
         )
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from penstock.operators.filtering.standing import micros_text
 from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
 from penstock.runners.spark.journal import Moment, Summary
+from penstock.runners.spark.tally import refused_once
 
 Row = Mapping[str, Any]
 #: The last answers of each query, at most as many as asked for.
@@ -143,8 +144,7 @@ def make_display(console: Console, title: str, is_plain: bool = False, remark: R
 
 def headline(moment: Moment) -> str:
     """One line that says how it goes."""
-    quarantined = max((reader.quarantined for reader in moment.readers), default=0)
-    late = max((reader.late for reader in moment.readers), default=0)
+    late, quarantined = refused_once(moment.readers)
     parts = [
         f"batch {moment.epoch}",
         f"{moment.rows:,} rows, {moment.rows_per_second:,.0f}/s",
@@ -281,6 +281,7 @@ class Ending:
         )  # fmt: skip
         if not summary.batches:
             return
+        console.print("since the checkpoint began:", highlight=False)
         console.print(self._readers())
         console.print(_answers(summary))
         console.print(
@@ -294,7 +295,7 @@ class Ending:
                 console.print(f"constraints: {operator.spared}", highlight=False, markup=False)
         if summary.refused:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.refused.items()))
-            console.print(f"rows in the quarantine, by reason: {reasons}", highlight=False, markup=False)
+            console.print(f"rows in the quarantine since the checkpoint began, by reason: {reasons}", highlight=False, markup=False)
         for standing in summary.filters:
             lines = [f"order of {standing}", *(f"  {then}" for then in standing.history)]
             console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

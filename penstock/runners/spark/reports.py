@@ -25,7 +25,10 @@ class BatchReport:
     input_rows: int
     operators: dict[str, dict[str, int]] = field(default_factory=dict)
     entries: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: Rows that the shards refused in this micro-batch, by reason; those of several entries count at each of them.
     refused: dict[str, int] = field(default_factory=dict)
+    #: Rows refused since the checkpoint began, by entry or operator and by reason.
+    set_aside: dict[str, dict[str, int]] = field(default_factory=dict)
     backlog: int = 0
     work_ns: int = 0
     state_written: int = 0
@@ -68,6 +71,7 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
         report.told.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
     _sum(report.entries, shard["entries"])
+    _sum(report.set_aside, shard["set_aside"])
     for reason, count in shard["refused"].items():
         report.refused[reason] = report.refused.get(reason, 0) + count
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -153,9 +154,42 @@ def _operators(job: Job, report: BatchReport) -> Iterator[tuple[str, frozenset[s
             yield node.id, node.queries, report.operators.get(node.id, {})
 
 
-def rows_read(job: Job, report: BatchReport) -> dict[str, int]:
-    """Rows of each stream so far, however many queries read it."""
-    found: dict[str, int] = {}
-    for reader in tally_readers(job, report):
-        found[reader.stream] = max(found.get(reader.stream, 0), reader.read)
+def rows_arrived(job: Job, report: BatchReport) -> int:
+    """Rows that the streams brought with this micro-batch; one that several entries read counts once."""
+    arrived = {name: counters.get("arrived", 0) for name, counters in report.entries.items()}
+    return sum(max(arrived.get(name, 0) for name in names) for names in _entries_by_stream(job).values())
+
+
+def set_aside(job: Job, report: BatchReport) -> dict[str, int]:
+    """Rows in the quarantine since the checkpoint began, by reason.
+
+    Of a stream that several entries read the entry with most of a reason counts: what one refuses another mostly refuses too.
+    """
+    found: Counter[str] = Counter()
+    by_stream = _entries_by_stream(job)
+    for names in by_stream.values():
+        most: Counter[str] = Counter()
+        for name in names:
+            most |= Counter(report.set_aside.get(name, {}))
+        found += most
+    sources = {name for names in by_stream.values() for name in names}
+    for owner, reasons in report.set_aside.items():
+        found += Counter({} if owner in sources else reasons)
+    return dict(found)
+
+
+def _entries_by_stream(job: Job) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for stage in job.stages:
+        for source in stage.sources:
+            found.setdefault(source.route.stream.name, []).append(source.route.entry)
     return found
+
+
+def refused_once(readers: Iterable[ReaderTally]) -> tuple[int, int]:
+    """Late rows, and all that were quarantined where they entered, since the checkpoint began; each stream counts once."""
+    late, quarantined = Counter[str](), Counter[str]()
+    for reader in readers:
+        late |= Counter({reader.stream: reader.late})
+        quarantined |= Counter({reader.stream: reader.quarantined})
+    return late.total(), quarantined.total()

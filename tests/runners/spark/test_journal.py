@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from penstock.runners.spark.journal import Journal, Moment
 from penstock.runners.spark.live import Ending, LiveTable, PlainLines, headline, make_display
 from penstock.runners.spark.quiet import redirected
 from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.tally import set_aside
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2) USING feed;
@@ -68,6 +70,34 @@ def test_each_batch_counts_once(told: tuple[Journal, list[Moment]]) -> None:
     assert [moment.epoch for moment in moments] == [0, 1, 2]
     assert [moment.rows for moment in moments] == [2, 3, 1]
     assert journal.summary().rows == 6
+
+
+def test_a_run_that_goes_on_counts_its_own_rows_from_its_first_batch_on() -> None:
+    source = Source()
+    reports = [source.next(rows) for rows in BATCHES]
+    journal = Journal("journal", source.runner.job)
+    assert [moment.rows for moment in journal.hear(reports[1:])] == [3, 1]
+    assert journal.summary().rows == 4
+    assert {reader.read for reader in journal.summary().readers} == {6}  # since the checkpoint began
+
+
+def test_a_row_that_several_entries_refuse_counts_once_since_the_checkpoint_began() -> None:
+    source = Source()
+    for rows in (*BATCHES, [(1, 9, 2), (None, 8, 40)]):
+        report = source.next(rows)
+        source.runner.restore(source.runner.snapshot())
+    told = [kernel.report()["set_aside"] for kernel in source.runner.kernels.values()]
+    late = [reasons["late"] for each in told for reasons in each.values() if "late" in reasons]
+    assert sum(late) == 4, "two rows are late at two entries each"
+    totals: dict[str, dict[str, int]] = {}
+    for each in told:
+        for owner, reasons in each.items():
+            totals[owner] = dict(Counter(totals.get(owner, {})) + Counter(reasons))
+    assert set_aside(source.runner.job, replace(report, set_aside=totals)) == {"late": 2}
+    journal = Journal("journal", source.runner.job)
+    (moment,) = journal.hear([replace(report, set_aside=totals)])
+    assert moment.refused == {"late": 2}
+    assert "late 2, quarantined 2" in headline(moment)
 
 
 def test_latency_begins_when_the_batch_before_was_begun(told: tuple[Journal, list[Moment]]) -> None:
@@ -137,14 +167,15 @@ def test_the_ending_shows_that_nothing_is_lost(told: tuple[Journal, list[Moment]
 def test_rows_set_aside_are_told_by_reason_and_what_constraints_spared() -> None:
     source = Source()
     journal = Journal("journal", source.runner.job)
-    reports = [replace(source.next(rows), refused={"constraint_violated": number}) for number, rows in enumerate(BATCHES, 1)]
+    told = [{"GroupBy1": {"constraint_violated": total}} for total in (1, 3, 6)]
+    reports = [replace(source.next(rows), set_aside=each) for each, rows in zip(told, BATCHES, strict=True)]
     reports[-1].operators["GroupBy1"] |= {"failed_traces": 9, "skipped": 40}
     moments = [*journal.hear(reports[:1]), *journal.hear(reports)]
     assert [moment.refused for moment in moments] == [{"constraint_violated": total} for total in (1, 3, 6)]
     assert headline(moments[-1]).endswith("6 broke a constraint")
     out = io.StringIO()
     Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
-    assert "rows in the quarantine, by reason: 6 constraint_violated" in out.getvalue()
+    assert "rows in the quarantine since the checkpoint began, by reason: 6 constraint_violated" in out.getvalue()
     assert "gave up 9 traces that could not match any more, and passed over 40 of their events" in " ".join(out.getvalue().split())
 
 
