@@ -71,7 +71,7 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
         report.told.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
     _sum(report.entries, shard["entries"])
-    _sum(report.set_aside, shard["set_aside"])
+    _sum(report.set_aside, shard.get("set_aside", {}))  # tasks without kernels keep nothing
     for reason, count in shard["refused"].items():
         report.refused[reason] = report.refused.get(reason, 0) + count
 
