@@ -109,7 +109,7 @@ def is_near(name: str, other: str) -> bool:
 
     Examples
     --------
-    >>> is_near("ConfrimOrder", "ConfirmOrder"), is_near("UseLocalStock", "UseRemoteStock"), is_near("A", "B")
+    >>> is_near("ConfrimOrder", "ConfirmOrder"), is_near("UseLocalStock", "UseRemoteStock"), is_near("Step1", "Step2")
     (True, False, False)
     """
     one, two = name.lower(), other.lower()
@@ -117,6 +117,8 @@ def is_near(name: str, other: str) -> bool:
         return one == two
     start = next((at for at, (x, y) in enumerate(zip(one, two, strict=False)) if x != y), min(len(one), len(two)))
     one, two = one[start:], two[start:]
+    if one[:1].isdigit() or two[:1].isdigit():
+        return False  # names that are numbered differ by their number
     swapped = one[1:2] + one[:1] + one[2:]
     return two in (one[1:], swapped) or one == two[1:] or one[1:] == two[1:]
 

@@ -273,8 +273,8 @@ class _Builder:
         if ends and within is None and not self.terminal and "trace_ttl" not in self.options:
             raise InvalidEventPattern(
                 f"state is unbounded: that nothing comes after {' or '.join(ends)} can be told only while the key is remembered; "
-                f"give WITHIN or OPTIONS (trace_ttl '1 day'), or write REUSE KEYS behind constraint '{self.rules.name}': what "
-                "comes after the end of a trace then begins a new one"
+                f"give WITHIN or OPTIONS (trace_ttl '1 day'), or write REUSE KEYS behind constraint '{self.rules.name}' "
+                "(ps.match: reuse_keys=True): what comes after the end of a trace then begins a new one"
             )
         return self.terminal
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.errors import InvalidDeclaration, NeverMatches, SyntaxMistake, UnknownColumn
+from penstock.errors import (
+    InvalidDeclaration,
+    InvalidEventPattern,
+    NeverMatches,
+    SyntaxMistake,
+    UnknownColumn,
+    UnknownEventType,
+)
 from penstock.language.application import parse_application, parse_query
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.runners.spark.matching import Rules
 
 STREAM = "CREATE STREAM events (type STRING, id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND) USING feed;"
@@ -42,6 +50,22 @@ def test_a_workflow_tells_its_constraints() -> None:
     with pytest.raises(NeverMatches, match="can never match"):
         parse_query(CASH_AND_CARD, catalog)
     assert parse_query("EVENT SEQ(Order a, Card b) FROM events PARTITION BY id WITHIN 1 hour", catalog)
+
+
+def test_a_workflow_lists_all_types() -> None:
+    catalog = declared(Rules(ps.Workflow.from_yaml(PROCESS), "shadow", "events", ("id",)))
+    with pytest.raises(UnknownEventType, match="Did you mean 'Order'"):
+        parse_query("EVENT SEQ(Ordre a, Card b) FROM events PARTITION BY id WITHIN 1 hour", catalog)
+
+
+@pytest.mark.parametrize("given", [ps.Workflow.from_yaml(PROCESS), "TERMINAL(Done)"], ids=["workflow", "text"])
+def test_keys_are_used_again_only_where_that_is_said(given: ps.Workflow | str) -> None:
+    endless = "EVENT SEQ(Order a, Card b) FROM events PARTITION BY id"
+    with pytest.raises(InvalidEventPattern, match="REUSE KEYS"):
+        parse_query(endless, declared(Rules(given, "error", "events", ("id",))))
+    plan = parse_query(endless, declared(Rules(given, "error", "events", ("id",), reuse_keys=True))).plan
+    assert isinstance(plan, PatternMatch)
+    assert plan.query.terminal == ("Done",)
 
 
 def test_constraints_of_streams_by_type_name_the_streams() -> None:
