@@ -55,7 +55,7 @@ from penstock.model.event_patterns import (
 )
 from penstock.model.schema import Field, Schema
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Node, Project, Reference, Scan
+from penstock.plan.nodes.relational import Node, Project, Reference, SameColumns, Scan
 
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")
@@ -72,8 +72,8 @@ class EventContext:
     warn: Callable[[str], None]
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
     constraints: tuple[DeclaredConstraints, ...] = ()
-    #: Plans of the queries before this one: types that they name are no typing mistakes.
-    plans: tuple[Node, ...] = ()
+    #: Plans of the queries before this one, by name in lower case: types that they name are no typing mistakes.
+    plans: Mapping[str, Node] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,10 +196,10 @@ class _Builder:
 
     def _check_types(self) -> None:
         """Refuse a type that a stream with a known process does not have; tell the author of one that resembles another."""
-        stream = "" if self.events.node is None else _stream_of(self.events.node)
+        stream = "" if self.events.node is None else self._origin(self.events.node, self.events.type_column)
         about = [each for each in self.context.constraints if stream and each.is_about(stream)]
         declared = dict.fromkeys(name for each in about for name in each.rules.event_types)
-        named = {name for plan in self.context.plans for name in _types_named(plan, stream)} if stream else set()
+        named = {name for plan in self.context.plans.values() for name in self._types_named(plan, stream)} if stream else set()
         written = {table.name: self.context.text.place_of(table) for leaf in self.event.leaves for table in leaf.types}
         places = dict.fromkeys(self.terminal, self.event.options_place) | written
         for name, place in places.items():
@@ -211,6 +211,24 @@ class _Builder:
             for other in sorted({*declared, *named} - set(places)):
                 if name not in named and is_near(name, other):
                     self.context.warn(f"no other query or constraint names events of type '{name}'; did you mean '{other}'?")
+
+    def _types_named(self, plan: Node, stream: str) -> frozenset[str]:
+        """Types of a stream that the pattern of a plan names."""
+        if not isinstance(plan, PatternMatch) or self._origin(plan.input, plan.query.type_column) != stream:
+            return frozenset()
+        return plan.query.types
+
+    def _origin(self, node: Node, column: str) -> str:
+        """The stream whose column a plan shows as it is; "" for none."""
+        if isinstance(node, Reference):
+            plan = self.context.plans.get(node.query.lower())
+            return "" if plan is None else self._origin(plan, node.output.names[node.schema.index(column)])
+        if isinstance(node, SameColumns):
+            return self._origin(node.input, column)
+        if isinstance(node, Project):
+            shown = dict(node.items)[column]
+            return self._origin(node.input, shown.name) if isinstance(shown, Column) else ""
+        return _stream_of(node)
 
     def _merged(self, query: EventQuery, output: MatchOutput, watched: Iterable[str]) -> Node:
         """The streams with the columns somebody reads; what a type does not have is NULL."""
@@ -395,12 +413,6 @@ class _Builder:
         if not words or len(words) > 2:
             raise SyntaxMistake(f"option 'trace_ttl' is '{written}'; write for example '1 hour'", place)
         return self._length(Amount(((words[0], words[1] if len(words) > 1 else None),)))
-
-
-def _types_named(plan: Node, stream: str) -> frozenset[str]:
-    """Types of a stream that the pattern of a plan names."""
-    is_about = isinstance(plan, PatternMatch) and _stream_of(plan.input).lower() == stream.lower()
-    return plan.query.types if is_about and isinstance(plan, PatternMatch) else frozenset()
 
 
 def _stream_of(node: Node) -> str:

@@ -65,8 +65,8 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     functions: Mapping[str, UserFunction] = field(default_factory=dict)
     constraints: tuple[DeclaredConstraints, ...] = ()
-    #: Of the queries before this one.
-    plans: tuple[Node, ...] = ()
+    #: Of the queries before this one, by name in lower case.
+    plans: Mapping[str, Node] = field(default_factory=dict)
 
     def warn(self, message: str) -> None:
         self.warnings.append(f"{self.text.source}: {message}")
@@ -94,7 +94,7 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
         catalog.warnings,
         catalog.functions,
         tuple(catalog.constraints.values()),
-        tuple(query.plan for query in catalog.queries.values()),
+        {name: query.plan for name, query in catalog.queries.items()},
     )
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
