@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from penstock.errors import InvalidConstraint, NeverMatches
+from penstock.metadata.constraints.clauses import Never
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions, failing_conditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.query_graph import QueryGraph, query_graph
@@ -116,7 +117,8 @@ def constraint_notices(constraints: ConstraintSet, order: EventOrder = EventOrde
     notices = []
     for name in theory.names:
         proof = refute(theory, query_graph(atom(name)), 1, order=order)
-        if proof is not None:
+        # Whoever writes NEVER knows it.
+        if proof is not None and proof.used != (Never(name),):
             notices.append(f"never({name}) follows: {proof}")
     for circle in _order_circles(theory):
         names = ", ".join(theory.names[number] for number in (*circle, circle[0]))
