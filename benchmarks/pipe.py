@@ -27,7 +27,8 @@ from penstock.model.batch import Batch
 from penstock.model.elements import Elements, End, Metadata
 from penstock.operators.base import Stateless
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.functions import declared
+from penstock.runners.spark.composing import Leaf
+from penstock.runners.spark.inputs import input_of
 from penstock.runners.spark.pipeline import answers, build_pipeline
 
 _TEXT = """
@@ -58,7 +59,9 @@ def identity(spark: SparkSession, batches: int, times: float) -> Timing:
     frames = dict(zip(("left", "right"), sides(spark, batches, "bigint"), strict=True))
     catalog = Catalog("pipe")
     for name, frame in frames.items():
-        catalog.add_stream(declared(name, frame, False)[0])
+        leaf = input_of("pipe", name, frame)
+        assert isinstance(leaf, Leaf)
+        catalog.add_stream(leaf.declaration)
     catalog.add_query(parse_query(_TEXT, catalog))
     job = _without_join(build_job(catalog, 2), times)
     pipeline = build_pipeline(job, lambda stream: frames[stream.name], None, uuid.uuid4().hex)

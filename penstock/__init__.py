@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.runners.spark.filtering import filter as filter
     from penstock.runners.spark.functions import aggregate as aggregate
     from penstock.runners.spark.functions import join as join
-    from penstock.runners.spark.functions import stream as stream
+    from penstock.runners.spark.inputs import stream as stream
     from penstock.runners.spark.matching import match as match
 
 __version__ = "0.1.0"
@@ -41,8 +41,28 @@ _EXPORTS = {
     "match": "penstock.runners.spark.matching",
     "parquet": "penstock.runners.spark.files",
     "seq": "penstock.model.event_patterns",
-    "stream": "penstock.runners.spark.functions",
+    "stream": "penstock.runners.spark.inputs",
 }
+
+
+#: What `from penstock import *` and tools that look at modules find; the same names as above, written out for type checkers.
+__all__ = [
+    "App",
+    "Workflow",
+    "__version__",
+    "absent",
+    "aggregate",
+    "any_of",
+    "atom",
+    "both",
+    "either",
+    "filter",
+    "join",
+    "match",
+    "parquet",
+    "seq",
+    "stream",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.windows import Lifespan
-from penstock.plan.nodes.relational import Node, Reference, walk
+from penstock.plan.nodes.relational import Node, Reference, Scan, has_clock_time, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,13 @@ class Catalog:
         if name.lower() in others or (known is not None and known != new):  # type: ignore[operator]
             text = f"'{name}' is declared twice with different content; rename one of them"
             raise InvalidDeclaration(text, f"application '{self.name}'")
+
+    def read(self, name: str) -> Node:
+        """The rows of a stream or of a query."""
+        query = self.queries.get(name.lower())
+        if query is None:
+            return Scan(self.stream(name))
+        return Reference(query.name, query.plan.schema, "", has_clock_time(query.plan))
 
     def stream(self, name: str) -> StreamDeclaration:
         try:

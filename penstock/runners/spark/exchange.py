@@ -21,7 +21,7 @@ from penstock.runners.prefixed import fields_read, prefixed
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
-from penstock.runners.spark.workers import settle
+from penstock.runners.spark.workers import in_one_sentence, settle
 
 #: What Spark runs over the Arrow batches of a partition.
 Task: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -89,9 +89,13 @@ def _quoted(name: str) -> str:
 def packed(source: DataFrame | ParquetFiles, prefix: Prefix, route: Route) -> DataFrame:
     """Packets of one source entry."""
     if isinstance(source, ParquetFiles):
-        return source.listing.mapInArrow(reading_task(source.base, prefix, route), PACKET_SCHEMA)
+        return source.listing.mapInArrow(_speaking(reading_task(source.base, prefix, route)), PACKET_SCHEMA)
     crossed, system = crossing(source, prefix)
-    return crossed.mapInArrow(packing_task(route, system), PACKET_SCHEMA)
+    return crossed.mapInArrow(_speaking(packing_task(route, system)), PACKET_SCHEMA)
+
+
+def _speaking(task: Task) -> Task:
+    return lambda batches: in_one_sentence(task(batches))
 
 
 def packing_task(route: Route, system: tuple[str, ...]) -> Task:

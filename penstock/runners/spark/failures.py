@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import penstock.errors as errors
 from penstock.errors import CapacityError, PenstockError, StateUnwritable
+from penstock.runners.spark.packages import MissingPackage
 
 _MODULE = "penstock.errors."
 _TRACEBACK = "Traceback (most recent call last):"
+#: What Python says of a module that it does not find.
+_LACKING = "ModuleNotFoundError: No module named "
 _FULL = ("No space left on device", "Disk quota exceeded")
 #: How Spark introduces what a worker raised.
 _WRAPPED = "An exception was thrown from the Python worker:"
@@ -29,10 +32,20 @@ def translated(failure: Exception) -> PenstockError:
             "with the same checkpoint"
         )
     lines = text.splitlines()
+    for line in lines:
+        if _LACKING in line:
+            return _lacking(line.split(_LACKING, 1)[1].strip().strip("'\""))
     for number, line in enumerate(lines):
         if _MODULE in line:
             return _raised(line.split(_MODULE, 1)[1], _message(lines[number + 1 :]))
     return QueryFailed(_cause(lines) or repr(failure))
+
+
+def _lacking(module: str) -> PenstockError:
+    return MissingPackage(
+        f"workers do not have the Python module {module}; install it for the interpreter of every worker (PYSPARK_PYTHON names "
+        "it), or ship an environment with spark.archives"
+    )
 
 
 def _cause(lines: list[str]) -> str:

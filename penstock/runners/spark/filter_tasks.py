@@ -31,7 +31,6 @@ from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.reports import COSTS, ORDER
 from penstock.runners.spark.control import ControlLog
 from penstock.runners.spark.exchange import batch_id, first_position, partition_id, query_id
-from penstock.runners.spark.pipeline import OBSERVED
 from penstock.runners.spark.processor import REPORT
 from penstock.runners.spark.quarantine import write_refused
 from penstock.runners.spark.workers import settle
@@ -69,15 +68,18 @@ def direct_filter(job: Job, run: str, log: str, quarantine: str) -> DirectFilter
     return DirectFilter(node.make, source, run, log, quarantine)
 
 
-def filtered_directly(frame: DataFrame, direct: DirectFilter) -> DataFrame:
-    """Rows that meet all conditions. Catalyst has its part of them before anything crosses, and may push it into the source."""
+def filtered_directly(frame: DataFrame, direct: DirectFilter, metrics: str) -> DataFrame:
+    """Rows that meet all conditions. Catalyst has its part of them before anything crosses, and may push it into the source.
+
+    `metrics` is what Spark's progress shall call the tasks' reports.
+    """
     prefix, schema = direct.source.prefix, direct.recipe.schema
     if prefix.condition is not None:
         frame = frame.where(spark_sql(prefix.condition, prefix.stream.schema))
     items = [f"{spark_sql(expr, prefix.stream.schema)} AS _c{number}" for number, (_, expr) in enumerate(prefix.items)]
     columns = StructType([*from_arrow_schema(schema).fields, StructField(REPORT, StringType())])
     found = frame.selectExpr(*items).mapInArrow(filtering_task(direct), columns)
-    observed = found.observe(OBSERVED, f.collect_list(REPORT).alias("reports"))
+    observed = found.observe(metrics, f.collect_list(REPORT).alias("reports"))
     return observed.where(f.col(REPORT).isNull()).drop(REPORT)
 
 

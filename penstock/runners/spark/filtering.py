@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,18 @@ from penstock.lowering.stages import Job, build_job
 from penstock.model.hint_options import HintValue
 from penstock.model.order_hints import OrderHint
 from penstock.plan.catalog import Catalog, ContinuousQuery
-from penstock.plan.nodes.relational import Scan
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.composing import Call, Composition, Leaf, composed, metrics_of
 from penstock.runners.spark.control import control_frame
+from penstock.runners.spark.event_time import marked_like
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.filter_tasks import direct_filter, filtered_directly
-from penstock.runners.spark.functions import Stream, declared
-from penstock.runners.spark.pipeline import answers, build_pipeline
+from penstock.runners.spark.inputs import Described, Stream, input_of
 from penstock.runners.spark.reports import BatchReport, read_report
-from penstock.runners.spark.session import require
 from penstock.runners.spark.steered import FilterController
+
+#: What the one stream is called inside.
+_INPUT = "frame"
 
 
 def filter(
@@ -69,29 +73,39 @@ def filter(
     --------
     ``ps.filter(packets, ["size > 100", "payload RLIKE 'attack'", is_suspicious], control="checkpoints/packets.orders")``
     """
-    source, given = declared("input", frame, False)
-    # Catalyst has a part of the conditions, and what passes goes back to it.
-    rows = given.read_by_spark() if isinstance(given, ParquetFiles) else given
-    mode = "both" if control else "shard"
-    settings: dict[str, HintValue] = {"policy": policy, "mode": mode, **options}
-    catalog = Catalog("penstock")
-    catalog.add_stream(source)
-    catalog.add_query(ContinuousQuery("answer", filtered_by(Scan(source), conditions, OrderHint(tuple(settings.items())))))
-    spark = rows.sparkSession
-    run, checkpoint = uuid.uuid4().hex, Checkpoint(control)
-    if control and spark.sparkContext.master.startswith("local"):
-        job = build_job(catalog, 1)
-        direct = direct_filter(job, run, str(checkpoint.control.directory.absolute()), str(quarantine))
-        if direct is not None:
-            _steer(spark, job, run, checkpoint)
-            return filtered_directly(rows, direct)
-    job = build_job(catalog, require(spark))
-    controls = None
-    if control:
-        _steer(spark, job, run, checkpoint)
-        controls = control_frame(spark, str(checkpoint.control.directory), job.shards)
-    pipeline = build_pipeline(job, lambda _: rows, controls, run, quarantine=str(quarantine))
-    return answers(pipeline, pipeline.frame, "answer")
+    hint = OrderHint(tuple({"policy": policy, "mode": "both" if control else "shard", **options}.items()))
+    source = input_of("ps.filter", _INPUT, frame, fuses=not control)
+    if isinstance(source, Leaf) and isinstance(source.frame, ParquetFiles):
+        # Catalyst has a part of the conditions, and what passes goes back to it.
+        source = replace(source, frame=source.frame.read_by_spark())
+    call = Call({_INPUT: source}, partial(_build, conditions, hint), str(quarantine))
+    if not control:
+        return composed(call)
+    checkpoint = Checkpoint(control)
+    direct = _filtered_directly(call, checkpoint, frame.frame if isinstance(frame, Described) else frame)
+    return composed(call, is_fusable=False, controls=partial(_controls, checkpoint)) if direct is None else direct
+
+
+def _filtered_directly(call: Call, checkpoint: Checkpoint, given: DataFrame | ParquetFiles) -> DataFrame | None:
+    """The rows without shards, where tasks reach the driver's directory and nothing is promised of the stream."""
+    frame = given.read_by_spark() if isinstance(given, ParquetFiles) else given
+    if not frame.sparkSession.sparkContext.master.startswith("local"):
+        return None
+    run, job = uuid.uuid4().hex, build_job(Composition.of(call).catalog, 1)
+    direct = direct_filter(job, run, str(checkpoint.control.directory.absolute()), call.quarantine)
+    if direct is None:
+        return None
+    _steer(frame.sparkSession, job, run, checkpoint)
+    return marked_like(filtered_directly(frame, direct, metrics_of(run)), frame.schema)
+
+
+def _controls(checkpoint: Checkpoint, spark: SparkSession, job: Job, run: str) -> DataFrame:
+    _steer(spark, job, run, checkpoint)
+    return control_frame(spark, str(checkpoint.control.directory), job.shards)
+
+
+def _build(conditions: Sequence[Given], hint: OrderHint, name: str, catalog: Catalog, names: Mapping[str, str]) -> ContinuousQuery:
+    return ContinuousQuery(name, filtered_by(catalog.read(names[_INPUT]), conditions, hint))
 
 
 def _steer(spark: SparkSession, job: Job, run: str, checkpoint: Checkpoint) -> None:
@@ -132,7 +146,7 @@ class _Watched:
 
 def _mine(query: Any, run: str) -> BatchReport | None:
     progress = query.lastProgress
-    report = None if progress is None else read_report(_plain(progress))
+    report = None if progress is None else read_report(_plain(progress), metrics_of(run))
     return report if report is not None and report.run == run else None
 
 

@@ -2,84 +2,24 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import TimestampType
 
-from penstock.errors import InvalidDeclaration
-from penstock.language.application import parse_query
-from penstock.lowering.stages import build_job
-from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.errors import InvalidDeclaration, TypeMistake, UnknownColumn
+from penstock.expressions.nodes import TYPE_NAMES
+from penstock.model.durations import micros_of
 from penstock.model.join_kinds import JoinKind
-from penstock.model.schema import Field, Schema
-from penstock.plan.catalog import Catalog
-from penstock.runners.spark.files import ParquetFiles
-from penstock.runners.spark.pipeline import answers, build_pipeline
-from penstock.runners.spark.session import require
+from penstock.model.schema import Schema
+from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.runners.spark.arguments import Piece, Written, joined_pieces, quoted
+from penstock.runners.spark.composing import Call, Leaf, composed, schema_of
+from penstock.runners.spark.inputs import ROW_TIME, Names, Stream, input_of, several
 
-Names: TypeAlias = str | Sequence[str]
-
-#: Column that `punctuations=True` looks for.
-MARK_COLUMN = "mark"
-_WATERMARK_DELAY = "spark.watermarkDelayMs"
 #: The inputs of a join; their aliases are the first letters.
 _SIDES = ("left", "right")
-
-
-@dataclass(frozen=True)
-class Described:
-    """A streaming DataFrame and what is known about its rows; made by `stream`."""
-
-    frame: DataFrame | ParquetFiles
-    time: str = ""
-    disorder_us: int = -1
-    unique: tuple[str, ...] = ()
-    clustered: tuple[str, ...] = ()
-    ordered: tuple[str, ...] = ()
-    punctuations: str = ""
-    partition: str = ""
-    position: str = ""
-
-
-#: What operators take as a stream.
-Stream: TypeAlias = DataFrame | ParquetFiles | Described
-
-#: A stream as the plan knows it, and where its rows come from.
-Input: TypeAlias = tuple[StreamDeclaration, DataFrame | ParquetFiles]
-
-
-def stream(
-    frame: DataFrame | ParquetFiles,
-    time: str = "",
-    disorder: str = "",
-    unique: Names = (),
-    clustered: Names = (),
-    ordered: Names = (),
-    punctuations: str = "",
-    partition: str = "",
-    position: str = "",
-) -> Described:
-    """Say what is known about a streaming DataFrame (or `ps.parquet`), so that operators can forget early.
-
-    Parameters
-    ----------
-    time, disorder
-        Event-time column and how late a row may be ("10 seconds"). Not needed after `withWatermark`, which says both.
-    unique, clustered, ordered
-        Columns whose values never repeat, come in one run each, or never decrease.
-    punctuations
-        Column with embedded punctuations: where it is not null the row is no data but says what will not come again.
-    partition, position
-        Columns that name the source partition and the offset in it (for Kafka: partition, offset).
-    """
-    delay = _micros(disorder) if disorder else -1
-    return Described(frame, time, delay, several(unique), several(clustered), several(ordered), punctuations, partition, position)
 
 
 def join(
@@ -131,16 +71,29 @@ def join(
 
     ``ps.join(auctions, bids, on="item_id", punctuations=True, how="left_anti")`` gives auctions without bid.
     """
-    kind = _kind(how)
-    keys = several(on)
-    sides = [declared("left", left, punctuations), declared("right", right, punctuations)]
-    bounds = (within, within) if isinstance(within, str) else within
-    items = _join_items(kind, sides[0][0].schema, sides[1][0].schema, keys, suffix, sides)
+    kind, keys = _kind(how), several(on)
+    sides = {name: input_of("ps.join", name, given, punctuations) for name, given in zip(_SIDES, (left, right), strict=True)}
+    schemas = [schema_of(side) for side in sides.values()]
+    _check_keys(keys, schemas)
+    bounds = (within, within) if isinstance(within, str) else tuple(within)
+    if len(bounds) != 2:
+        raise InvalidDeclaration(f"found {len(bounds)} bounds; give one, or a pair: one for each side", "ps.join, within")
+    items = _join_items(kind, schemas, keys, suffix, [_mark(side) for side in sides.values()])
+    windows = [_window(bound, "ps.join, within") for bound in bounds]
+    build = partial(_build_join, kind, keys, windows, items, condition)
+    return composed(Call(sides, build, str(quarantine)))
+
+
+def _build_join(
+    kind: JoinKind, keys: tuple[str, ...], windows: list[str], items: str, condition: str,
+    name: str, catalog: Catalog, names: Mapping[str, str],
+) -> ContinuousQuery:  # fmt: skip
+    left, right = (f"{quoted(names[side])} {side[0]} {window}" for side, window in zip(_SIDES, windows, strict=True))
     equal = " AND ".join(f"l.{quoted(key)} = r.{quoted(key)}" for key in keys)
-    on_text = f"{equal} AND ({condition})" if condition else equal
-    left_source, right_source = (f"{quoted(side)} {side[0]} {_window(bound)}" for side, bound in zip(_SIDES, bounds, strict=True))
-    text = f"SELECT {', '.join(items)} FROM {left_source} {kind.words} JOIN {right_source} ON {on_text}"
-    return run_query(text, sides, str(quarantine))
+    further = (Piece(" AND ("), Piece(condition, "condition"), Piece(")")) if condition else ()
+    return Written("ps.join", (Piece(f"SELECT {items} FROM {left} {kind.words} JOIN {right} ON {equal}"), *further)).parsed(
+        name, catalog
+    )
 
 
 def aggregate(
@@ -174,84 +127,56 @@ def aggregate(
     --------
     ``ps.aggregate(bids, by="item_id", window="1 minute", aggregates={"bids": "count(*)"})``
     """
-    source = declared("input", frame, False)
-    keys = several(by)
-    items = [*map(quoted, keys), *(f"{text} AS {quoted(name)}" for name, text in aggregates.items())]
-    text = f"SELECT {', '.join([*items, 'window_start()', 'window_end()'])} FROM input {_window(window, advance)}"
-    text += f" GROUP BY {', '.join(map(quoted, keys))}" if keys else ""
-    text += f" HAVING {having}" if having else ""
-    return run_query(text, [source], str(quarantine))
+    source = {"frame": input_of("ps.aggregate", "frame", frame)}
+    keys, schema = several(by), schema_of(source["frame"])
+    for key in keys:
+        if key not in schema:
+            raise UnknownColumn("the DataFrame", key, schema.names, "ps.aggregate, by")
+    if not aggregates:
+        raise InvalidDeclaration(
+            "there is nothing to compute; give a column and its SQL: {'n': 'count(*)'}", "ps.aggregate, aggregates"
+        )
+    build = partial(_build_aggregate, keys, _window(window, "ps.aggregate, window", advance), dict(aggregates), having)
+    return composed(Call(source, build, str(quarantine)))
 
 
-# -- how -------------------------------------------------------------------------------------------------------------
+def _build_aggregate(
+    keys: tuple[str, ...], window: str, aggregates: Mapping[str, str], having: str,
+    name: str, catalog: Catalog, names: Mapping[str, str],
+) -> ContinuousQuery:  # fmt: skip
+    items = [[Piece(quoted(key), "by")] for key in keys]
+    items += [[Piece(text, f"aggregates['{shown}']"), Piece(f" AS {quoted(shown)}")] for shown, text in aggregates.items()]
+    items += [[Piece("window_start()")], [Piece("window_end()")]]
+    grouped = f" GROUP BY {', '.join(map(quoted, keys))}" if keys else ""
+    pieces = [Piece("SELECT "), *joined_pieces(", ", items), Piece(f" FROM {quoted(names['frame'])} {window}{grouped}")]
+    pieces += [Piece(" HAVING "), Piece(having, "having")] if having else []
+    return Written("ps.aggregate", tuple(pieces)).parsed(name, catalog)
 
 
-def run_query(
-    text: str,
-    inputs: Sequence[Input],
-    quarantine: str,
-    declare: Callable[[Catalog], None] | None = None,
-) -> DataFrame:
-    """Answers of one query over DataFrames.
-
-    Parameters
-    ----------
-    declare
-        Adds what else the query may rely on.
-    """
-    catalog = Catalog("penstock")
-    for declaration, _ in inputs:
-        catalog.add_stream(declaration)
-    if declare is not None:
-        declare(catalog)
-    catalog.add_query(parse_query(f"CREATE CQ answer AS {text}", catalog))
-    shards = require(inputs[0][1].sparkSession)
-    frames = {declaration.name: frame for declaration, frame in inputs}
-    job = build_job(catalog, shards)
-    pipeline = build_pipeline(job, lambda source: frames[source.name], None, uuid.uuid4().hex, quarantine=quarantine)
-    return answers(pipeline, pipeline.frame, "answer")
-
-
-def declared(name: str, given: Stream, punctuations: bool) -> Input:
-    """The stream that a DataFrame is to the plan."""
-    described = given if isinstance(given, Described) else Described(given)
-    frame = described.frame
-    if isinstance(frame, DataFrame) and not frame.isStreaming:
-        raise InvalidDeclaration("the DataFrame is not a stream; read it with spark.readStream", f"input '{name}'")
-    time, delay = _event_time(name, described)
-    mark = described.punctuations or (MARK_COLUMN if punctuations and MARK_COLUMN in frame.columns else "")
-    fields = [Field(item.name, item.type, item.nullable) for item in to_arrow_schema(frame.schema, timezone="UTC")]
-    constraints = [Constraint(ConstraintKind.UNIQUE, column) for column in described.unique]
-    constraints += [Constraint(ConstraintKind.CLUSTERED, column) for column in described.clustered]
-    constraints += [Constraint(ConstraintKind.ORDERED, column) for column in described.ordered]
-    declaration = StreamDeclaration(
-        name, Schema(tuple(fields), f"input '{name}'"), Source("dataframe"), time, delay, tuple(constraints),
-        EmbeddedPunctuations(mark) if mark else None, RowPolicy.QUARANTINE, RowPolicy.QUARANTINE, RowPolicy.QUARANTINE,
-        described.partition, described.position,
-    )  # fmt: skip
-    return declaration, frame
-
-
-def _event_time(name: str, described: Described) -> tuple[str, int]:
-    """Event-time column and disorder bound: as told, or as `withWatermark` told Spark."""
-    for item in described.frame.schema:
-        if _WATERMARK_DELAY in item.metadata and described.time in ("", item.name):
-            told = int(item.metadata[_WATERMARK_DELAY]) * 1000
-            return item.name, described.disorder_us if described.disorder_us >= 0 else told
-    if described.time:
-        return described.time, max(described.disorder_us, 0)
-    clocks = [item.name for item in described.frame.schema if isinstance(item.dataType, TimestampType)]
-    if len(clocks) == 1:
-        return clocks[0], max(described.disorder_us, 0)
-    found = f"it has {len(clocks)} timestamp columns ({', '.join(clocks)})" if clocks else "it has no timestamp column"
-    raise InvalidDeclaration(f"{found}; say which one is event time with withWatermark or ps.stream(df, time=…)", f"input '{name}'")
+# -- arguments -----------------------------------------------------------------------------------------------------------
 
 
 def _kind(how: str) -> JoinKind:
     kind = JoinKind.called(how)
     if kind is None:
-        raise InvalidDeclaration(f"there is no join '{how}'; how is one of {', '.join(JoinKind)}", "ps.join")
+        raise InvalidDeclaration(f"there is no join '{how}'; how is one of {', '.join(JoinKind)}", "ps.join, how")
     return kind
+
+
+def _check_keys(keys: tuple[str, ...], schemas: list[Schema]) -> None:
+    if not keys:
+        raise InvalidDeclaration("there is no key; name the columns in which rows must be equal", "ps.join, on")
+    for key in keys:
+        for side, schema in zip(_SIDES, schemas, strict=True):
+            if key not in schema:
+                raise UnknownColumn(f"the {side} side", key, schema.names, "ps.join, on")
+        left, right = (TYPE_NAMES.get(schema[key].type, str(schema[key].type)) for schema in schemas)
+        if left != right:
+            raise TypeMistake(f"'{key}' is {left} on the left side and {right} on the right; cast one of them", "ps.join, on")
+
+
+def _mark(side: Leaf | Call) -> str:
+    return side.mark if isinstance(side, Leaf) else ""
 
 
 def _key_text(kind: JoinKind, name: str) -> str:
@@ -261,56 +186,27 @@ def _key_text(kind: JoinKind, name: str) -> str:
     return f"{'r' if kind is JoinKind.RIGHT else 'l'}.{quoted(name)}"
 
 
-def _join_items(
-    kind: JoinKind,
-    left: Schema,
-    right: Schema,
-    keys: tuple[str, ...],
-    suffix: str,
-    sides: Sequence[Input],
-) -> list[str]:
-    marks = [declaration.punctuations.column if declaration.punctuations else "" for declaration, _ in sides]
-    items = [f"{_key_text(kind, left[key].name)} AS {quoted(left[key].name)}" for key in keys]
+def _join_items(kind: JoinKind, schemas: list[Schema], keys: tuple[str, ...], suffix: str, marks: list[str]) -> str:
+    """The select list: keys once, then the other columns of both sides."""
+    items = [f"{_key_text(kind, schemas[0][key].name)} AS {quoted(schemas[0][key].name)}" for key in keys]
     taken = {key.lower() for key in keys}
-    both = (("l", left, marks[0]), ("r", right, marks[1]))
+    both = list(zip("lr", schemas, marks, strict=True))
     for alias, schema, mark in both if kind.shows_pairs else both[:1]:
         for item in schema:
-            if item.name.lower() in {key.lower() for key in keys} or item.name == mark:
+            if item.name.lower() in {key.lower() for key in keys} or item.name in (mark, ROW_TIME):
                 continue
             shown = item.name + suffix if item.name.lower() in taken else item.name
+            if shown.lower() in taken:
+                text = f"both sides have '{item.name}', and '{shown}' is taken too; choose another suffix or rename one"
+                raise InvalidDeclaration(text, "ps.join, suffix")
             taken.add(shown.lower())
             items.append(f"{alias}.{quoted(item.name)} AS {quoted(shown)}")
-    return items
+    return ", ".join(items)
 
 
-def _window(size: str, advance: str = "") -> str:
+def _window(size: str, place: str, advance: str = "") -> str:
     if not size:
         return ""
-    return f"[RANGE {size.upper()}{f', ADVANCE {advance.upper()}' if advance else ''}]"
-
-
-_UNITS_US = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-}
-
-
-def _micros(text: str) -> int:
-    amount, _, unit = text.strip().lower().partition(" ")
-    if unit.rstrip("s") not in _UNITS_US or not amount.isdigit():
-        raise InvalidDeclaration(
-            f"'{text}' is no duration; write a whole number and a unit ({', '.join(_UNITS_US)}), such as 10 seconds"
-        )
-    return int(amount) * _UNITS_US[unit.rstrip("s")]
-
-
-def several(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    bounds = [f"RANGE {micros_of(size, place)} MICROSECONDS"]
+    bounds += [f"ADVANCE {micros_of(advance, place.rpartition(',')[0] + ', advance')} MICROSECONDS"] if advance else []
+    return f"[{', '.join(bounds)}]"

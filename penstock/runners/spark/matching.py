@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -16,8 +16,10 @@ from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.metadata.constraints.workflows.workflow import Workflow
 from penstock.model.event_patterns import Absent, And, Atom, EventPattern, Seq
-from penstock.plan.catalog import Catalog
-from penstock.runners.spark.functions import Names, Stream, declared, quoted, run_query, several
+from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.runners.spark.arguments import Piece, Written, joined_pieces, quoted
+from penstock.runners.spark.composing import Call, composed
+from penstock.runners.spark.inputs import Names, Stream, input_of, several
 
 #: What the one stream is called inside.
 _EVENTS = "events"
@@ -88,29 +90,27 @@ def match(
     given = {_EVENTS: frames} if not isinstance(frames, Mapping) else dict(frames)
     if not given:
         raise InvalidDeclaration("there is no stream to search; give a DataFrame, or one for each type", "ps.match")
-    inputs = [declared(name, frame, False) for name, frame in given.items()]
+    inputs = {name: input_of("ps.match", "frames" if is_one else f"frames['{name}']", frame) for name, frame in given.items()}
+    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by), reuse_keys) if constraints else None
     text = pattern if isinstance(pattern, str) else pattern_text(pattern)
     clauses = [
-        text if text.strip().upper().startswith("EVENT ") else f"EVENT {text}",
-        f"FROM {quoted(_EVENTS)} TYPE {quoted(type_column)}" if is_one else "",
-        f"PARTITION BY {', '.join(map(quoted, several(by)))}" if by else "",
-        f"WHERE {' AND '.join([*([strategy] if strategy else []), *_conditions(where)])}" if where or strategy else "",
-        f"WITHIN {within}" if within else "",
-        f"RETURN {_measures(returns)}" if returns else "",
-        f"OPTIONS ({', '.join(f'{name} {_option(value)}' for name, value in options.items())})" if options else "",
+        [Piece("" if text.strip().upper().startswith("EVENT ") else "EVENT "), Piece(text, "pattern")],
+        [Piece(f"FROM {quoted(_EVENTS)} TYPE {quoted(type_column)}")] if is_one else [],
+        [Piece("PARTITION BY "), Piece(", ".join(map(quoted, several(by))), "by")] if by else [],
+        _where(where, strategy),
+        [Piece("WITHIN "), Piece(within, "within")] if within else [],
+        [Piece("RETURN "), *_measures(returns)] if returns else [],
+        [Piece("OPTIONS ("), *joined_pieces(", ", map(_option, options.items())), Piece(")")] if options else [],
     ]
-    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by), reuse_keys) if constraints else None
-    known: list[Catalog] = []
+    written = Written("ps.match", joined_pieces(" ", filter(None, clauses)))
+    # Streams that are types keep their names, so that their call is not taken into another.
+    return composed(Call(inputs, partial(_build, written, rules), str(quarantine)), is_fusable=False)
 
-    def declare(catalog: Catalog) -> None:
-        known.append(catalog)
-        if rules is not None:
-            rules.declare(catalog)
 
-    answer = run_query(" ".join(filter(None, clauses)), inputs, str(quarantine), declare)
-    for text in (text for catalog in known for text in catalog.warnings):
-        warnings.warn(text, stacklevel=2)
-    return answer
+def _build(written: Written, rules: Rules | None, name: str, catalog: Catalog, names: Mapping[str, str]) -> ContinuousQuery:
+    if rules is not None:
+        rules.declare(catalog)
+    return written.parsed(name, catalog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +174,22 @@ def pattern_text(pattern: EventPattern) -> str:
     return f"{word}({', '.join(map(pattern_text, pattern.parts))})"
 
 
-def _conditions(where: Names) -> Sequence[str]:
-    """Each in parentheses, so that alternatives stay together; several in one text are meant to be read as they are."""
-    return [f"({text})" for text in several(where)]
+def _where(where: Names, strategy: str) -> Sequence[Piece]:
+    """Each condition in parentheses, so that alternatives stay together; several in one text are meant to be read as they are."""
+    conditions = [[Piece("("), Piece(text, "where"), Piece(")")] for text in several(where)]
+    parts = [*([[Piece(strategy, "strategy")]] if strategy else []), *conditions]
+    return [Piece("WHERE "), *joined_pieces(" AND ", parts)] if parts else []
 
 
-def _measures(returns: str | Mapping[str, str]) -> str:
+def _measures(returns: str | Mapping[str, str]) -> Sequence[Piece]:
     if isinstance(returns, str):
-        return returns
-    return ", ".join(f"{text} AS {quoted(name)}" for name, text in returns.items())
+        return [Piece(returns, "returns")]
+    return joined_pieces(
+        ", ", ([Piece(text, f"returns['{name}']"), Piece(f" AS {quoted(name)}")] for name, text in returns.items())
+    )
 
 
-def _option(value: str | int | bool) -> str:
-    return str(value).lower() if isinstance(value, bool | int) else "'" + value.replace("'", "\\'") + "'"
+def _option(option: tuple[str, str | int | bool]) -> Sequence[Piece]:
+    name, value = option
+    text = str(value).lower() if isinstance(value, bool | int) else "'" + value.replace("'", "\\'") + "'"
+    return [Piece(f"{name} {text}", name)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from penstock.kernel.packets import Packet
 from penstock.lowering.stages import Job, Stage
@@ -18,7 +18,7 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.exchange import packed
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
-from penstock.runners.spark.processor import REPORT, StageHost
+from penstock.runners.spark.processor import FRONTIER, REPORT, StageHost
 from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.stateful import ShardProcessor
 from penstock.runners.spark.workers import settle
@@ -43,6 +43,10 @@ def build_pipeline(
     run: str,
     policy: str = "round_robin",
     quarantine: Quarantine | str = "",
+    quarantines: Mapping[str, str] | None = None,
+    told_by_spark: frozenset[str] = frozenset(),
+    delay: int | None = None,
+    observed: str = OBSERVED,
 ) -> Pipeline:
     """Connect the sources and stages of a job.
 
@@ -50,6 +54,10 @@ def build_pipeline(
     ----------
     read
         Gives the DataFrame of a declared stream, or its files.
+    quarantines, told_by_spark, delay
+        As `StageHost` has them.
+    observed
+        Name of the metrics; a Spark query that holds several pipelines needs several names.
     """
     direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
     frames: dict[str, DataFrame | ParquetFiles] = {}
@@ -58,11 +66,15 @@ def build_pipeline(
         is_last = stage is job.stages[-1]
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
         host = StageHost(
-            stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine
-        )
+            stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
+            quarantines or {}, told_by_spark, delay,
+        )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
-    return Pipeline(job, _observed(carried, direct), direct)
+    if direct and delay is not None:
+        # Before the metrics: no filter of the user's moves below these, so every report reaches the watermark.
+        carried = carried.withWatermark(FRONTIER, "0 seconds")
+    return Pipeline(job, _observed(carried, direct, observed), direct)
 
 
 def _schema(job: Job, direct: str) -> pa.Schema | None:
@@ -86,20 +98,22 @@ def _stage(host: StageHost, arriving: DataFrame) -> DataFrame:
     if host.direct:
         assert host.output_schema is not None
         columns = StructType([*from_arrow_schema(host.output_schema).fields, StructField(REPORT, StringType())])
+        columns = columns if host.delay is None else columns.add(FRONTIER, TimestampType())
     grouped = arriving.groupBy("shard")
-    return grouped.transformWithStateInPandas(ShardProcessor(host), columns, "Append", "None")
+    mode = "EventTime" if host.hears_watermark else "None"
+    return grouped.transformWithStateInPandas(ShardProcessor(host), columns, "Append", mode)
 
 
-def _observed(frame: DataFrame, direct: str) -> DataFrame:
+def _observed(frame: DataFrame, direct: str, name: str) -> DataFrame:
     """Reports reach the driver with the micro-batch's progress, whoever writes the answers."""
     report = f.col(REPORT if direct else "report")
-    return frame.observe(OBSERVED, f.collect_list(report).alias("reports"))
+    return frame.observe(name, f.collect_list(report).alias("reports"))
 
 
 def answers(pipeline: Pipeline, frame: DataFrame, query: str) -> DataFrame:
     """The plain rows of one query from the pipeline's DataFrame (or a micro-batch of it)."""
     if pipeline.direct:
-        return frame.where(f.col(REPORT).isNull()).drop(REPORT)
+        return frame.where(f.col(REPORT).isNull()).drop(REPORT, FRONTIER)
     schema = pipeline.job.outputs[query].arrow
     mine = frame.where(f.get_json_object("header", "$.k") == "output").where(f.get_json_object("header", "$.e") == query)
     return mine.select("header", "body").mapInArrow(_unpacking_task(schema), from_arrow_schema(schema))

@@ -6,8 +6,8 @@ import json
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +18,8 @@ from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.lowering.stages import Stage
 from penstock.model.batch import Batch
+from penstock.model.elements import FOREVER, NEVER, Quarantined
+from penstock.model.schema import TIMESTAMP
 from penstock.runners.shard import StepResult, make_kernel, step
 from penstock.runners.spark.exchange import batch_id, query_id
 from penstock.runners.spark.packet_rows import packed_rows
@@ -28,6 +30,8 @@ from penstock.runners.spark.stateful import Variables
 
 #: Column that carries a shard's report beside the answers of a stage with one output.
 REPORT = "_penstock_report"
+#: Column of a report that holds the frontier of all answers to come; NULL in answers.
+FRONTIER = "_penstock_frontier"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class StageHost:
         Name of the only output, handed back as plain columns; empty: answers leave as packets.
     quarantine
         Directory for refused rows; empty: refused rows fail the query, because nothing may be lost silently.
+    quarantines
+        Directories for single streams, by name; these come first.
+    told_by_spark
+        Streams of which only Spark's watermark tells how far they have come.
+    delay
+        How far below the frontier times in later answers can be; None: nobody wants to know.
     """
 
     stage: Stage
@@ -51,6 +61,17 @@ class StageHost:
     direct: str = ""
     output_schema: pa.Schema | None = None
     quarantine: Quarantine | str = ""
+    quarantines: Mapping[str, str] = field(default_factory=dict)
+    told_by_spark: frozenset[str] = frozenset()
+    delay: int | None = None
+
+    @property
+    def hears_watermark(self) -> bool:
+        """Whether Spark must tell this stage its watermark."""
+        return any(entry.stream in self.told_by_spark for entry in self.stage.graph.entries)
+
+    def quarantine_of(self, stream: str) -> Quarantine | str:
+        return self.quarantines.get(stream, self.quarantine)
 
 
 @dataclass(slots=True)
@@ -74,10 +95,12 @@ class ShardTask:
         self.host = host
         self._store = ShardStore(variables)
 
-    def run(self, shard_id: int, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def run(self, shard_id: int, rows: Iterator[pd.DataFrame], watermark_us: int = NEVER) -> Iterator[pd.DataFrame]:
+        """One micro-batch; `watermark_us` is what Spark promises of the streams that only it knows."""
         started = time.perf_counter_ns()
         shard = shard_ids(self.host.shards).index(shard_id)
         packets, reports = _unpacked(rows)
+        packets = self._promised(packets, watermark_us)
         live, restored = self._kernel(shard)
         arrived = time.perf_counter_ns()
         result = step(live.kernel, self.host.stage, shard, self.host.shards, packets)
@@ -93,7 +116,15 @@ class ShardTask:
             "backlog": live.kernel.waiting_rows, "refused": _reasons(result), **live.kernel.report(),
             "run": self.host.run, "told": live.kernel.told(),
         }  # fmt: skip
-        yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))])
+        yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))], self._promise(live.kernel))
+
+    def _promised(self, packets: list[Packet], watermark_us: int) -> list[Packet]:
+        """Packets of streams behind Spark's operators: not their newest row but Spark's watermark tells what can still come."""
+        if not self.host.hears_watermark:
+            return packets
+        told = {entry.name for entry in self.host.stage.graph.entries if entry.stream in self.host.told_by_spark}
+        frontier = watermark_us if watermark_us > 0 else NEVER  # Spark begins at 1970 and means nothing by it
+        return [replace(item, newest=NEVER, frontier=frontier) if item.entry in told else item for item in packets]
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -122,20 +153,29 @@ class ShardTask:
     # -- results ------------------------------------------------------------------------------------------------------
 
     def _refuse(self, result: StepResult, epoch: int, shard: int) -> None:
-        if not result.refused:
-            return
-        if not self.host.quarantine:
-            first = result.refused[0]
+        by_directory: dict[Quarantine | str, list[Quarantined]] = {}
+        for item in result.refused:
+            by_directory.setdefault(self.host.quarantine_of(item.stream) or "", []).append(item)
+        for first in by_directory.pop("", ())[:1]:
             raise LateRows(
                 f"{first.text}; give a quarantine directory to keep such rows apart and go on", f"stream '{first.stream}'"
             )
         # Several operators of one query may share a directory.
         name = f"{query_id()} {self.host.stage.graph.fingerprint}"
-        write_refused(self.host.quarantine, epoch, self.host.stage.level, shard, result.refused, name)
+        for directory, refused in by_directory.items():
+            write_refused(directory, epoch, self.host.stage.level, shard, refused, name)
 
-    def _leave(self, result: StepResult, shard: int, reports: list[str]) -> Iterator[pd.DataFrame]:
+    def _promise(self, kernel: Kernel) -> int:
+        """No time in an answer of a later micro-batch is below; 0, which Spark takes for nothing, where nothing is known.
+
+        Every shard hears of every source partition in every micro-batch, so all of them say the same.
+        """
+        known = min(guard.frontiers.current for guard in kernel.ingresses.values())
+        return 0 if known in (NEVER, FOREVER) else max(known - (self.host.delay or 0), 0)
+
+    def _leave(self, result: StepResult, shard: int, reports: list[str], promise_us: int) -> Iterator[pd.DataFrame]:
         if self.host.direct:
-            yield from self._leave_directly(result, reports)
+            yield from self._leave_directly(result, reports, promise_us)
             return
         ids = shard_ids(self.host.shards)
         rows: list[tuple[int, str, bytes | None, str | None]] = []
@@ -146,14 +186,17 @@ class ShardTask:
         rows += [(ids[shard], "", None, report) for report in reports]
         yield _pandas(packed_rows(rows))
 
-    def _leave_directly(self, result: StepResult, reports: list[str]) -> Iterator[pd.DataFrame]:
+    def _leave_directly(self, result: StepResult, reports: list[str], promise_us: int) -> Iterator[pd.DataFrame]:
         schema = self.host.output_schema
         assert schema is not None
         full = schema.append(pa.field(REPORT, pa.string()))
+        if self.host.delay is not None:
+            full = full.append(pa.field(FRONTIER, TIMESTAMP))
         for _, batch in result.answers:
             yield _pandas(_answer(batch, full))
         empty = [pa.nulls(len(reports), item.type) for item in schema]
-        yield _pandas(pa.RecordBatch.from_arrays([*empty, pa.array(reports, pa.string())], schema=full))
+        told = [pa.array([promise_us] * len(reports), TIMESTAMP)] if self.host.delay is not None else []
+        yield _pandas(pa.RecordBatch.from_arrays([*empty, pa.array(reports, pa.string()), *told], schema=full))
 
 
 def _unpacked(rows: Iterator[pd.DataFrame]) -> tuple[list[Packet], list[str]]:
@@ -169,7 +212,9 @@ def _unpacked(rows: Iterator[pd.DataFrame]) -> tuple[list[Packet], list[str]]:
 
 
 def _answer(batch: Batch, full: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([*batch.rows.columns, pa.nulls(batch.num_rows, pa.string())], schema=full)
+    own = batch.rows.columns
+    empty = [pa.nulls(batch.num_rows, item.type) for item in list(full)[len(own) :]]
+    return pa.RecordBatch.from_arrays([*own, *empty], schema=full)
 
 
 def _pandas(rows: pa.RecordBatch) -> pd.DataFrame:

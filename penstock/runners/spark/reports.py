@@ -48,9 +48,9 @@ class BatchReport:
         return sum(counters.get("state_bytes", 0) for counters in self.operators.values())
 
 
-def read_report(progress: Mapping[str, Any]) -> BatchReport | None:
-    """The report inside Spark's progress of one micro-batch; None if the batch had no stateful work."""
-    observed = progress.get("observedMetrics", {}).get(OBSERVED)
+def read_report(progress: Mapping[str, Any], name: str = OBSERVED) -> BatchReport | None:
+    """The report of a pipeline inside Spark's progress of one micro-batch; None if the batch had no stateful work."""
+    observed = progress.get("observedMetrics", {}).get(name)
     if observed is None:
         return None
     report = BatchReport(

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from penstock.errors import UserError
+from penstock.errors import PenstockError, UserError
 from penstock.runners.spark.home import quick_home
 from penstock.runners.spark.interrupts import keeping_handler
 from penstock.runners.spark.java import use_java
 from penstock.runners.spark.java_process import start_java
+from penstock.runners.spark.packages import require_packages
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -53,6 +54,10 @@ class SessionMismatch(UserError):
     code = "spark.session"
 
 
+class SparkNotStarted(UserError):
+    code = "spark.not-started"
+
+
 def create_session(
     name: str = "penstock", master: str | None = None, shards: int = 2, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -74,10 +79,15 @@ def create_session(
         **(ON_ONE_MACHINE if is_alone else {}), "spark.sql.shuffle.partitions": str(shards), **(conf or {}),
     }  # fmt: skip
     given |= {key: f"{_ARROW_WITHOUT_CHECKS} {given.get(key, '')}".strip() for key in _JAVA_OPTIONS}
-    if not is_alone:
-        return _created(given)
-    with quick_home():
-        return _created({**given, "spark.python.daemon.module": "penstock.runners.spark.daemon"})
+    try:
+        if not is_alone:
+            return _created(given)
+        with quick_home():
+            return _created({**given, "spark.python.daemon.module": "penstock.runners.spark.daemon"})
+    except PenstockError:
+        raise
+    except Exception as failure:
+        raise _not_started(failure, given) from failure
 
 
 def _created(given: Mapping[str, str]) -> SparkSession:
@@ -87,6 +97,18 @@ def _created(given: Mapping[str, str]) -> SparkSession:
     for key, value in given.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _not_started(failure: Exception, given: Mapping[str, str]) -> SparkNotStarted:
+    """What Spark is asked to fetch is the usual reason; otherwise its own first words."""
+    packages = given.get("spark.jars.packages", "")
+    if packages:
+        return SparkNotStarted(
+            f"Spark did not start, and it was to fetch spark.jars.packages={packages}; check the names (group:artifact:version) "
+            "and that a repository is within reach, or give files with spark.jars. Spark's own messages say which one is missing"
+        )
+    said = str(failure).strip().splitlines()
+    return SparkNotStarted(f"Spark did not start: {said[0] if said else type(failure).__name__}")
 
 
 def _is_one_machine(master: str | None) -> bool:
@@ -113,6 +135,7 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
 
 def require(spark: SparkSession) -> int:
     """Check a user's session for operators on DataFrames; returns the number of shards."""
+    require_packages(spark.sparkContext)
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if provider != ROCKSDB:
         raise SessionMismatch(

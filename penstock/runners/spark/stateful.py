@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from penstock.runners.spark.workers import settle
+from penstock.runners.spark.workers import in_one_sentence, settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,14 +50,19 @@ class ShardProcessor(StatefulProcessor):
 
     def __init__(self, host: StageHost) -> None:
         self._packed: bytes = cloudpickle.dumps(host)
+        self._hears_watermark = host.hears_watermark
 
     def init(self, handle: Any) -> None:
         self._variables = Variables.of(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield from in_one_sentence(self._answers(key, rows, timerValues))
+
+    def _answers(self, key: Any, rows: Iterator[pd.DataFrame], timers: Any) -> Iterator[pd.DataFrame]:
         from penstock.runners.spark.processor import ShardTask
 
-        yield from ShardTask(pickle.loads(self._packed), self._variables).run(int(key[0]), rows)
+        told = {"watermark_us": timers.getCurrentWatermarkInMs() * 1000} if self._hears_watermark else {}
+        yield from ShardTask(pickle.loads(self._packed), self._variables).run(int(key[0]), rows, **told)
 
     def close(self) -> None:
         """Nothing is held open between micro-batches."""

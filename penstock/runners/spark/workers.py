@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from penstock.errors import Defect, PenstockError
+
+Piece = TypeVar("Piece")
 
 #: Modules, compiled loops and kernels arrive with the first tasks of a worker; afterwards little is added.
 _FREEZES = 4
@@ -21,3 +27,16 @@ def settle() -> None:
         _frozen += 1
         gc.collect()
         gc.freeze()
+
+
+def in_one_sentence(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """What a task hands back; if data, query or machine are to blame it fails with that sentence, without the way to it.
+
+    Spark shows a worker's whole traceback before its last line. Only of our own defects the traceback tells something.
+    """
+    try:
+        yield from pieces
+    except Defect:
+        raise
+    except PenstockError as found:
+        raise found.with_traceback(None) from None

@@ -14,9 +14,10 @@ import pytest
 from hosts import bag, json_lines, write_files
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 import penstock as ps
-from penstock.errors import InvalidDeclaration, LateRows, StateFormat
+from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
 from penstock.runners.spark.failures import translated
 from penstock.runners.spark.feed import register
 from penstock.runners.spark.session import SessionMismatch, clone_session
@@ -95,7 +96,8 @@ def test_punctuations_and_unique_keys_let_a_join_without_window_forget(session: 
     bid = bid.filter(bid.column("mark").is_null())
     expected = found_by_duckdb("SELECT item_id, category, price FROM a JOIN b USING (item_id)", a=whole(AUCTION, "auction"), b=bid)
     assert bag(session.sql("SELECT * FROM closing").toArrow().to_pylist()) == expected
-    reports = [json.loads(text) for text in query.recentProgress[-1]["observedMetrics"]["penstock"]["reports"]]
+    (observed,) = query.recentProgress[-1]["observedMetrics"].values()
+    reports = [json.loads(text) for text in observed["reports"]]
     state = sum(counters.get("state_rows", 0) for report in reports for counters in report["operators"].values())
     assert state < bid.num_rows / 2
 
@@ -122,6 +124,33 @@ def test_a_join_has_the_columns_its_kind_gives_it(session: SparkSession) -> None
         assert ps.join(left, right, on="key", within="1 second", how=how).columns == [*own, *(f"{name}_right" for name in own[1:])]
     with pytest.raises(InvalidDeclaration, match="there is no join 'outside'; how is one of inner, left, right"):
         ps.join(left, right, on="key", within="1 second", how="outside")
+
+
+def test_calls_over_calls_are_one_job_and_anything_between_them_changes_nothing(session: SparkSession, tmp_path: Path) -> None:
+    """A join of a join and a grouping behind it, fused, and cut apart by steps of Spark's."""
+    left, right = (stream(session, PAIRS, name).withWatermark("ts", "0 seconds") for name in ("left", "right"))
+    wanted: dict[str, Any] = {"by": "key", "window": "20 milliseconds", "aggregates": {"n": "count(*)"}}
+    pairs = ps.join(left, ps.filter(right, ["id % 3 != 0"]), on="key", within="5 milliseconds")
+    fused = ps.aggregate(ps.stream(pairs), **wanted)
+    apart = ps.aggregate(pairs.where("id % 2 >= 0").withColumn("more", pairs.id), **wanted)
+    assert _stages(fused) == 1
+    assert _stages(apart) == 2
+    found = written(fused, tmp_path / "fused", "fused")
+    assert found
+    # The watermark between two pipelines is a micro-batch behind and keeps what may still be older, so its last windows stay open.
+    later = bag(written(apart, tmp_path / "apart", "apart"))
+    assert later
+    assert set(later) <= set(bag(found))
+    other = pairs.select("key", "ts", f.col("id").alias("id_2"))  # one of two times is left, and is event time
+    with pytest.raises(InvalidDeclaration, match="'ts_right' is taken too; choose another suffix"):
+        ps.join(pairs, other, on="key", within="1 second")
+    both = ps.join(pairs, other, on="key", within="1 second", suffix="_2")
+    assert _stages(both) == 2
+    assert both.columns[-2:] == ["ts_2", "id_2"]
+
+
+def _stages(frame: DataFrame) -> int:
+    return str(frame._jdf.logicalPlan().toString()).count("TransformWithState")
 
 
 COUNTED = {"n": "count(*)", "top": "max(value)"}
@@ -195,7 +224,29 @@ def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spa
         ps.aggregate(session.range(3), by="id", window="1 second", aggregates={"n": "count(*)"})
     with pytest.raises(InvalidDeclaration, match="no duration"):
         ps.stream(left, disorder="soon")
+    with pytest.raises(UnknownColumn, match=r"ps.stream, unique\n.*no column 'keys'.*Did you mean 'key'"):
+        ps.stream(left, unique="keys")
     assert ps.join(ps.stream(twice, time="seen"), left, on="key", within="1 second").columns[:2] == ["key", "id"]
+    other = left.withColumn("key", left.id)
+    for wrong, place, said in (
+        ({"on": "no"}, "ps.join, on", "the left side has no column 'no'"),
+        ({"right": other, "on": "key"}, "ps.join, on", "'key' is STRING on the left side and BIGINT on the right"),
+        ({"on": "key", "within": "soon"}, "ps.join, within", "'soon' is no duration"),
+        (
+            {"on": "key", "condition": "l.id > r.nothing"},
+            "ps.join, condition, line 1, column 10\n    l.id > r.nothing\n             ^^^^^^^",
+            "nothing",
+        ),
+        ({"on": "key", "condition": "l.id >"}, "ps.join, condition", ""),
+    ):
+        with pytest.raises(UserError) as found:
+            ps.join(left, **{"right": left, "within": "1 second", **wrong})
+        assert str(found.value.place).startswith(place), str(found.value)
+        assert said in found.value.message
+    with pytest.raises(UserError, match=r"ps.aggregate, aggregates\['n'\], line 1, column 5\n    sum\(nothing\)"):
+        ps.aggregate(left, by="key", window="1 second", aggregates={"n": "sum(nothing)"})
+    with pytest.raises(UserError, match=r"ps\.match, pattern"):
+        ps.match(left, "SEQ(A a, B b", type_column="payload", within="1 second")
     plain = clone_session(spark)
     plain.conf.set("spark.sql.streaming.stateStore.providerClass", "org.example.Other")
     register(plain)
