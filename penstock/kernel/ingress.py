@@ -173,15 +173,18 @@ class Ingress:
         if self.frontiers.current == FOREVER:
             return self._after_end(batch)
         self.totals["late"] += batch.num_rows
-        bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
-        text = (
-            f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than the newest row "
-            f"of earlier micro-batches by more than the declared disorder bound of {bound}"
-        )
+        text = f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than {self._bound}"
         if self.spec.on_late is RowPolicy.ERROR:
             advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"
             raise LateRows(f"{text}; {advice}", f"stream '{self.spec.stream}'")
         return Quarantined(batch, LATE, text, self.spec.stream)
+
+    @property
+    def _bound(self) -> str:
+        if self.spec.disorder == FOREVER:
+            return "what its host had promised before: Spark's watermark"
+        bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
+        return f"the newest row of earlier micro-batches by more than the declared disorder bound of {bound}"
 
     def _after_end(self, batch: Batch) -> Quarantined:
         """The stream was declared ended, and its source still had rows: no fault of theirs, so never an error."""

@@ -166,6 +166,9 @@ def _event_time(place: str, described: Described) -> tuple[list[str], int]:
     else:
         columns = known if len(known) == 1 else row_time(frame.schema) or _ask_for_time(place, known)
     if keeps_state:
+        if described.partition or described.position:
+            text = "behind an operator of Spark's rows have lost the order of their partitions; leave partition and position out"
+            raise InvalidDeclaration(text, place)
         return columns, FOREVER
     said = [declared_delay_us(frame.schema, name) for name in columns if name in known]
     return columns, described.disorder_us if described.disorder_us >= 0 else max(said, default=0)

@@ -124,7 +124,8 @@ class ShardTask:
             return packets
         told = {entry.name for entry in self.host.stage.graph.entries if entry.stream in self.host.told_by_spark}
         frontier = watermark_us if watermark_us > 0 else NEVER  # Spark begins at 1970 and means nothing by it
-        return [replace(item, newest=NEVER, frontier=frontier) if item.entry in told else item for item in packets]
+        # Also tasks without rows pass it on: it advances while nothing comes.
+        return [replace(item, partition=0, newest=NEVER, frontier=frontier) if item.entry in told else item for item in packets]
 
     # -- state --------------------------------------------------------------------------------------------------------
 
