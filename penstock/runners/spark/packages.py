@@ -9,8 +9,6 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 
-from pyspark import SparkContext
-
 from penstock.errors import UserError
 
 #: Module to import, and the package that has it.
@@ -39,14 +37,13 @@ class MissingPackage(UserError):
     code = "spark.missing-package"
 
 
-def require_packages(context: SparkContext) -> None:
-    """Raise `MissingPackage` if the driver, or workers on this machine, lack a module."""
+def require_packages(master: str, python: str) -> None:
+    """Raise `MissingPackage` if the driver, or workers on this machine, lack a module; `python` is the workers' interpreter."""
     lacking = [name for name in NEEDED if not _has(name)]
     if lacking:
         raise MissingPackage(f"{_named(lacking)} missing in {sys.executable}; pip install {_packages(lacking)}")
-    if not str(context.master).startswith("local"):
+    if not master.startswith("local"):
         return  # only a task can tell; `failures` explains what it meets
-    python = str(context.pythonExec)
     lacking = _lacking(python)
     if lacking:
         raise MissingPackage(

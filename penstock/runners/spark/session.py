@@ -135,7 +135,7 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
 
 def require(spark: SparkSession) -> int:
     """Check a user's session for operators on DataFrames; returns the number of shards."""
-    require_packages(spark.sparkContext)
+    require_packages(str(spark.sparkContext.master), str(spark.sparkContext.pythonExec))
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if provider != ROCKSDB:
         raise SessionMismatch(
