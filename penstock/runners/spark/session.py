@@ -126,6 +126,7 @@ def clone_session(spark: SparkSession) -> SparkSession:
 
 def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
+    require_packages(str(spark.sparkContext.master), str(spark.sparkContext.pythonExec))
     own = clone_session(spark)
     for key, value in {**REQUIRED, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
         own.conf.set(key, value)
