@@ -58,13 +58,19 @@ class Written:
         if place is None or not place.line:
             return Place(self.function)
         at = sum(len(line) + 1 for line in self.text.split("\n")[: place.line - 1]) + place.column - 1
+        before = Piece("")
         for piece in self.pieces:
             if at < len(piece.text):
-                if not piece.argument:
-                    break
-                return Text(piece.text, f"{self.function}, {piece.argument}").place(at, at + place.width - 1)
-            at -= len(piece.text)
-        return Place(self.function)
+                break
+            before, at = piece, at - len(piece.text)
+        else:
+            return Place(self.function)
+        if not piece.argument and at == 0 and before.argument:
+            # What comes right behind an argument is found wrong because the argument is not complete.
+            piece, at = before, max(len(before.text) - 1, 0)
+        if not piece.argument:
+            return Place(self.function)
+        return Text(piece.text, f"{self.function}, {piece.argument}").place(at, at + place.width - 1)
 
 
 def joined_pieces(separator: str, groups: Iterable[Iterable[Piece]]) -> tuple[Piece, ...]:
