@@ -62,7 +62,7 @@ class Written:
         for piece in self.pieces:
             if at < len(piece.text):
                 break
-            before, at = piece, at - len(piece.text)
+            before, at = piece if piece.text.strip() else before, at - len(piece.text)
         else:
             return Place(self.function)
         if not piece.argument and at == 0 and before.argument:
