@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -10,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
+from penstock.lowering.stages import Job, build_job
 from penstock.runners.local.runner import LocalRunner
 
 DISORDER = 4
@@ -43,10 +44,11 @@ EVENTS = {
 }
 
 
-def application(source: str) -> str:
+@cache
+def job(source: str, shards: int) -> Job:
     streams = "".join(f"CREATE STREAM {name} ({DECLARED}) {source};\n" for name in "st")
     queries = "".join(f"CREATE CQ {name} AS {text};\n" for name, text in {**QUERIES, **EVENTS}.items())
-    return streams + queries
+    return build_job(parse_application(streams + queries), shards)
 
 
 @st.composite
@@ -81,10 +83,10 @@ def cut(rows: pa.RecordBatch, cuts: Sequence[int]) -> list[pa.RecordBatch]:
 
 
 def answers(
-    text: str, read: Sequence[dict[str, list[pa.RecordBatch]]], shards: int = 1, restarts: frozenset[int] = frozenset()
+    source: str, read: Sequence[dict[str, list[pa.RecordBatch]]], shards: int = 1, restarts: frozenset[int] = frozenset()
 ) -> dict[str, list[str]]:
     """Answers to all queries as bags; nothing may be refused."""
-    runner = LocalRunner(build_job(parse_application(text), shards), encode=True)
+    runner = LocalRunner(job(source, shards), encode=True)
     for number, tasks in enumerate(read):
         runner.run(tasks)
         if number in restarts:
@@ -115,14 +117,14 @@ def batches(read: Mapping[str, Sequence[list[pa.RecordBatch]]]) -> list[dict[str
     left=histories(), right=histories(), cuts=st.lists(st.integers(0, 20), max_size=6), data=st.data(),
     shards=st.sampled_from([1, 2, 3]), restarts=st.frozensets(st.integers(0, 4)),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_backlog_gives_the_same_answers_however_its_files_are_read(
     left: pa.RecordBatch, right: pa.RecordBatch, cuts: list[int], data: st.DataObject, shards: int, restarts: frozenset[int]
 ) -> None:
     files = {"s": cut(left, cuts), "t": cut(right, cuts)}
-    expected = answers(application(FILES), batches({name: [[file] for file in found] for name, found in files.items()}))
+    expected = answers(FILES, batches({name: [[file] for file in found] for name, found in files.items()}))
     read = batches({name: data.draw(readings(found)) for name, found in files.items()})
-    assert answers(application(FILES), read, shards, restarts) == expected
+    assert answers(FILES, read, shards, restarts) == expected
 
 
 def by_partition(rows: pa.RecordBatch) -> list[list[int]]:
@@ -150,11 +152,11 @@ def topic_readings(draw: st.DrawFn, rows: pa.RecordBatch) -> list[list[pa.Record
     left=histories(), right=histories(), data=st.data(), shards=st.sampled_from([1, 2, 3]),
     restarts=st.frozensets(st.integers(0, 4)),
 )  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_backlog_gives_the_same_answers_however_far_each_partition_is_read_at_a_time(
     left: pa.RecordBatch, right: pa.RecordBatch, data: st.DataObject, shards: int, restarts: frozenset[int]
 ) -> None:
     tables = {"s": left, "t": right}
-    expected = answers(application(TOPIC), [{name: [rows] for name, rows in tables.items()}])
+    expected = answers(TOPIC, [{name: [rows] for name, rows in tables.items()}])
     read = batches({name: data.draw(topic_readings(rows)) for name, rows in tables.items()})
-    assert answers(application(TOPIC), read, shards, restarts) == expected
+    assert answers(TOPIC, read, shards, restarts) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
+from penstock.lowering.stages import Job, build_job
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.quarantine import write_refused
@@ -92,9 +93,14 @@ def table(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(arrays)
 
 
+@cache
+def job(source: str, shards: int) -> Job:
+    return build_job(parse_application(APPLICATION.format(columns=COLUMNS, source=source)), shards)
+
+
 def check(batches: list[pa.RecordBatch], source: str, shards: int, folder: Path) -> dict[str, int]:
     """Run to the end; how many rows went where."""
-    runner = LocalRunner(build_job(parse_application(APPLICATION.format(columns=COLUMNS, source=source)), shards), encode=True)
+    runner = LocalRunner(job(source, shards), encode=True)
     for rows in batches:
         runner.run({"s": rows})
         runner.restore(runner.snapshot())
@@ -108,7 +114,7 @@ def check(batches: list[pa.RecordBatch], source: str, shards: int, folder: Path)
 
 
 @given(batches=st.lists(rows_strategy, max_size=3), source=st.sampled_from(SOURCES), shards=st.sampled_from([1, 3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @example(batches=[[(1, b"a", 0, 0, 1.0, 0, text.encode(), 0, at) for at, text in enumerate(POISON)]], source=SOURCES[0], shards=1)
 def test_no_row_stops_a_query_and_every_row_is_accounted_for(
     batches: list[list[tuple[Any, ...]]], source: str, shards: int, tmp_path_factory: pytest.TempPathFactory
