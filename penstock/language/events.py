@@ -19,9 +19,7 @@ from penstock.errors import (
     SyntaxMistake,
     TypeMistake,
     UnknownColumn,
-    UnknownEventType,
     UserError,
-    is_near,
     suggestion,
 )
 from penstock.expressions.event_queries import EventQuery
@@ -34,6 +32,7 @@ from penstock.expressions.user_functions import UserFunction
 from penstock.language.constraints import applied
 from penstock.language.event_clauses import EventText
 from penstock.language.event_options import read_options
+from penstock.language.event_types import check_types, origin_of, stream_of
 from penstock.language.resolve import Input, named
 from penstock.language.syntax import Amount, Format, Text, Word
 from penstock.language.windows import length
@@ -55,7 +54,7 @@ from penstock.model.event_patterns import (
 )
 from penstock.model.schema import Field, Schema
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Node, Project, Reference, SameColumns, Scan
+from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")
@@ -135,7 +134,7 @@ class _Builder:
         if self.options["reasoning"] == "off":
             return None
         key = tuple(self._column(word) for word in self.event.key)
-        stream = "" if self.events.node is None else _stream_of(self.events.node)
+        stream = "" if self.events.node is None else stream_of(self.events.node)
         notes: list[str] = []
         found = applied(self.context.constraints, stream, key, notes) if self.events.node is None or stream else None
         for note in notes:
@@ -195,40 +194,10 @@ class _Builder:
         return replace(pattern, parts=tuple(map(self._spelled, pattern.parts)))
 
     def _check_types(self) -> None:
-        """Refuse a type that a stream with a known process does not have; tell the author of one that resembles another."""
-        stream = "" if self.events.node is None else self._origin(self.events.node, self.events.type_column)
-        about = [each for each in self.context.constraints if stream and each.is_about(stream)]
-        declared = dict.fromkeys(name for each in about for name in each.rules.event_types)
-        named = {name for plan in self.context.plans.values() for name in self._types_named(plan, stream)} if stream else set()
+        stream = "" if self.events.node is None else origin_of(self.events.node, self.events.type_column, self.context.plans)
         written = {table.name: self.context.text.place_of(table) for leaf in self.event.leaves for table in leaf.types}
-        places = dict.fromkeys(self.terminal, self.event.options_place) | written
-        for name, place in places.items():
-            if name in declared:
-                continue
-            if any(each.lists_all_types for each in about):
-                owner = f"the process behind stream '{stream}'"
-                raise UnknownEventType(owner, "event type", name, declared, place)
-            for other in sorted({*declared, *named} - set(places)):
-                if name not in named and is_near(name, other):
-                    self.context.warn(f"no other query or constraint names events of type '{name}'; did you mean '{other}'?")
-
-    def _types_named(self, plan: Node, stream: str) -> frozenset[str]:
-        """Types of a stream that the pattern of a plan names."""
-        if not isinstance(plan, PatternMatch) or self._origin(plan.input, plan.query.type_column) != stream:
-            return frozenset()
-        return plan.query.types
-
-    def _origin(self, node: Node, column: str) -> str:
-        """The stream whose column a plan shows as it is; "" for none."""
-        if isinstance(node, Reference):
-            plan = self.context.plans.get(node.query.lower())
-            return "" if plan is None else self._origin(plan, node.output.names[node.schema.index(column)])
-        if isinstance(node, SameColumns):
-            return self._origin(node.input, column)
-        if isinstance(node, Project):
-            shown = dict(node.items)[column]
-            return self._origin(node.input, shown.name) if isinstance(shown, Column) else ""
-        return _stream_of(node)
+        ends = dict.fromkeys(self.terminal, self.event.options_place)
+        check_types(ends | written, stream, self.context.constraints, self.context.plans, self.context.warn)
 
     def _merged(self, query: EventQuery, output: MatchOutput, watched: Iterable[str]) -> Node:
         """The streams with the columns somebody reads; what a type does not have is NULL."""
@@ -413,11 +382,6 @@ class _Builder:
         if not words or len(words) > 2:
             raise SyntaxMistake(f"option 'trace_ttl' is '{written}'; write for example '1 hour'", place)
         return self._length(Amount(((words[0], words[1] if len(words) > 1 else None),)))
-
-
-def _stream_of(node: Node) -> str:
-    """The stream whose rows a node has, "" where it is not one stream."""
-    return node.stream.name if isinstance(node, Scan) else ""
 
 
 def _declared(source: Input) -> str:
