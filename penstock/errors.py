@@ -27,9 +27,23 @@ class Place:
         where = self.source if not self.line else f"{self.source}, line {self.line}, column {self.column}"
         if not self.excerpt:
             return where
-        indent = len(self.excerpt) - len(self.excerpt.lstrip())
-        marker = " " * max(self.column - 1 - indent, 0) + "^" * max(self.width, 1)
-        return f"{where}\n    {self.excerpt.strip()}\n    {marker}"
+        line, column = _around(self.excerpt, self.column)
+        indent = len(line) - len(line.lstrip())
+        marker = " " * max(column - 1 - indent, 0) + "^" * min(max(self.width, 1), _LONGEST_LINE)
+        return f"{where}\n    {line.strip()}\n    {marker}"
+
+
+#: Longer lines are shown around the place only.
+_LONGEST_LINE = 240
+
+
+def _around(line: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and where in it the place begins."""
+    if len(line) <= _LONGEST_LINE:
+        return line, column
+    start = max(column - 1 - _LONGEST_LINE // 4, 0)
+    shown = line[start : start + _LONGEST_LINE]
+    return f"{'…' * (start > 0)}{shown}{'…' * (start + len(shown) < len(line))}", column - start + (start > 0)
 
 
 class PenstockError(Exception):
@@ -174,6 +188,18 @@ class UnknownReproduction(UnknownName):
 
 class InvalidOption(UserError):
     code = "workloads.option"
+
+
+class NotText(UserError):
+    """A file that should hold text in UTF-8 and does not."""
+
+    code = "apps.not-text"
+
+    def __init__(self, file: str, content: bytes, position: int) -> None:
+        line = content.count(b"\n", 0, position) + 1
+        column = position - content.rfind(b"\n", 0, position)
+        message = f"byte {position} (0x{content[position]:02x}) is no UTF-8; save the file as UTF-8, without other encodings"
+        super().__init__(message, Place(f"file '{file}'", line, column))
 
 
 class NoSuchFile(UserError):

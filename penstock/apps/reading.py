@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.apps.table import EXAMPLES
 from penstock.errors import NoSuchFile, UserError
-from penstock.language.application import parse_application
+from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
@@ -45,7 +45,7 @@ def application_name(path: Path) -> str:
 def read_text(name: str) -> tuple[str, str]:
     """The text of an application and its name."""
     path = application_file(name)
-    return path.read_text(encoding="utf-8"), application_name(path)
+    return read_utf8(path), application_name(path)
 
 
 def read_catalog(name: str) -> Catalog:

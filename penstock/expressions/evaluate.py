@@ -22,7 +22,7 @@ from penstock.errors import TypeMistake
 from penstock.expressions import clock, logic, numeric, text
 from penstock.expressions.applying import application
 from penstock.expressions.casts import cast
-from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, columns_of, conjuncts
+from penstock.expressions.nodes import APPLY, COMPARISONS, Column, Expr, Literal, conjuncts, reads_columns
 from penstock.expressions.numeric import Datum
 from penstock.expressions.text import constants
 from penstock.expressions.typing import BOOL, CLOCK_PARTS, FLOATS, Typed, place_of, type_name, typed
@@ -111,7 +111,7 @@ def _reader(node: Typed, schema: Schema) -> Reader:
         constant = pa.scalar(node.expr.value, node.type)
         return lambda _: constant
     read = _application(_FUNCTIONS[node.expr.op](node), [_reader(arg, schema) for arg in node.args])
-    if columns_of(node.expr):
+    if reads_columns(node.expr):
         return read
     folded = read(None)  # reads no column, so no rows are needed
     return lambda _: folded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ UNIT_MICROS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+#: Python reads no longer integers.
+_MOST_DIGITS = 4_000
 _PIECE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
@@ -38,11 +41,17 @@ def number(text: str) -> Literal | None:
     (Literal(value=2147483648, type=DataType(int64)), Literal(value=1.5, type=DataType(double)))
     """
     if not text.lstrip("-").isdigit():
-        return Literal(float(text), DOUBLE)
+        double = float(text)
+        return Literal(double, DOUBLE) if math.isfinite(double) else None
     value = int(text)
     if -(2**31) <= value < 2**31:
         return Literal(value, INT)
     return Literal(value, LONG) if -(2**63) <= value < 2**63 else None
+
+
+def shortened(text: str) -> str:
+    """A word for a message: of a very long one the ends."""
+    return text if len(text) <= 60 else f"{text[:20]}…{text[-20:]} ({len(text)} digits)"
 
 
 def no_decimals(written: str) -> str:
@@ -70,7 +79,10 @@ def interval_micros(text: str, unit: str = "") -> int | None:
 
 
 def _times(count: str, length: int) -> int:
-    return int(count) * length if "." not in count else round(float(count) * length)
+    if "." not in count and len(count) < _MOST_DIGITS:
+        return int(count) * length
+    amount = float(count) * length
+    return round(amount) if math.isfinite(amount) else round(math.copysign(2**63, amount))
 
 
 def moment_micros(text: str) -> int | None:

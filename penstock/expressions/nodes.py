@@ -25,7 +25,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import Place
+from penstock.errors import InvalidPlan, Place
+from penstock.model.nesting import DEEPEST_TREE, LARGEST_EXPRESSION, make_room, too_deep, too_large
 from penstock.model.schema import TIMESTAMP
 
 ARITHMETIC = ("+", "-", "*", "/", "%", "div")
@@ -110,9 +111,23 @@ class Call:
     args: tuple[Expr, ...]
     to: pa.DataType | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
+    #: Operations inside each other, and all parts, each as often as it is computed.
+    depth: int = field(init=False, default=1, compare=False, repr=False)
+    size: int = field(init=False, default=1, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         assert self.op in OPERATIONS, f"unknown operation {self.op!r}"
+        object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.args if isinstance(arg, Call)), default=0))
+        object.__setattr__(self, "size", 1 + sum(arg.size if isinstance(arg, Call) else 1 for arg in self.args))
+        if self.depth > DEEPEST_TREE:
+            raise InvalidPlan(too_deep("the expression"), self.place)
+        if self.size > LARGEST_EXPRESSION:
+            raise InvalidPlan(too_large(), self.place)
+        make_room(self.depth)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A worker that receives a deep expression makes room for it as it is built again.
+        return (Call, (self.op, self.args, self.to, self.place))
 
     @property
     def called(self) -> str:
@@ -126,6 +141,23 @@ class Call:
 Expr: TypeAlias = Column | Literal | Call
 
 TRUE, FALSE = Literal(True, pa.bool_()), Literal(False, pa.bool_())
+
+
+def depth_of(expr: Expr) -> int:
+    """Operations inside each other; 0 for a column or a constant."""
+    return expr.depth if isinstance(expr, Call) else 0
+
+
+def reads_columns(expr: Expr) -> bool:
+    """Whether the value can differ from row to row."""
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Column):
+            return True
+        if isinstance(part, Call):
+            waiting += part.args
+    return False
 
 
 def columns_of(expr: Expr) -> set[str]:

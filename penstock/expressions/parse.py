@@ -13,21 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from penstock.errors import Place, SyntaxMistake, suggestion
+from penstock.errors import InvalidPlan, Place, SyntaxMistake, suggestion
 from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
-from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, no_decimals, number
+from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, no_decimals, number, shortened
 from penstock.expressions.nodes import Call, Column, Expr, Literal
 from penstock.expressions.strict import Expressions
 from penstock.expressions.typing import DATE, NUMBERS
 from penstock.expressions.understood import EXPRESSIONS, unknown_function
 from penstock.expressions.user_functions import UserFunction, applied
 from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, TRIMS, TYPE_SYNONYMS, UNARY
+from penstock.model.nesting import on_deep_stack, too_deep
 from penstock.model.schema import SQL_TYPES, TIMESTAMP
 
 Functions = Mapping[str, UserFunction]
@@ -35,6 +37,17 @@ Functions = Mapping[str, UserFunction]
 
 def parse(text: str, source: str = "the expression", functions: Functions | None = None) -> Expr:
     """Parse one expression; raises `SyntaxMistake` with its place."""
+    try:
+        return _parsed(text, source, functions)
+    except RecursionError:
+        pass
+    try:
+        return on_deep_stack(lambda: _parsed(text, source, functions))
+    except RecursionError:
+        raise SyntaxMistake(too_deep("the expression"), source) from None
+
+
+def _parsed(text: str, source: str, functions: Functions | None) -> Expr:
     try:
         node = sqlglot.parse_one(text, dialect=Expressions)
     except ParseError as error:
@@ -100,11 +113,17 @@ def _from_parser(error: ParseError, source: str, text: str) -> SyntaxMistake:
     details = error.errors[0] if error.errors else {}
     line, column = details.get("line") or 0, details.get("col") or 0
     word = details.get("highlight") or ""
-    lines = text.splitlines()
+    lines = _lines(text)
     excerpt = lines[line - 1] if 0 < line <= len(lines) else ""
     place = Place(source, line, max(column - len(word) + 1, 1), excerpt, len(word) or 1) if line else Place(source)
     reason = str(details.get("description") or "it is not an expression").rstrip(".")
     return SyntaxMistake(f"{reason} at '{word}'" if word else reason, place)
+
+
+@lru_cache(maxsize=4)
+def _lines(text: str) -> tuple[str, ...]:
+    """The lines of a text; every expression of a statement asks for the same."""
+    return tuple(text.split("\n"))
 
 
 class _Reading:
@@ -115,7 +134,7 @@ class _Reading:
     ) -> None:
         self.source = source
         self.text = text
-        self.lines = text.splitlines()
+        self.lines = _lines(text)
         self.aggregates = aggregates
         self.functions = functions or {}
 
@@ -142,7 +161,10 @@ class _Reading:
 
     def expr(self, node: exp.Expr) -> Expr:
         reader = _READERS.get(type(node))
-        result = reader(self, node) if reader else self._by_table(node)
+        try:
+            result = reader(self, node) if reader else self._by_table(node)
+        except InvalidPlan as error:  # too large
+            raise error if error.place else error.at(self.place(node)) from None
         # Text folded into a constant keeps the place of what it was folded from.
         return result if result.place else replace(result, place=self.place(node))
 
@@ -256,7 +278,8 @@ class _Reading:
             return Literal(node.this, pa.string())
         found = number(node.this)
         if found is None:
-            raise SyntaxMistake(f"the number {node.this} does not fit a bigint", self.where(node))
+            fits = "a bigint" if node.this.isdigit() else "a double"
+            raise SyntaxMistake(f"the number {shortened(node.this)} does not fit {fits}", self.where(node))
         return found
 
     def negated(self, node: exp.Expr) -> Expr:
@@ -329,6 +352,8 @@ class _Reading:
         length = interval_micros(node.this.name if node.this else "", node.text("unit"))
         if length is None:
             raise self.unsupported(node, f"INTERVAL with {', '.join(f'{unit}s' for unit in UNIT_MICROS)}")
+        if abs(length) >= 2**63:
+            raise SyntaxMistake("the INTERVAL is longer than a timestamp can count", self.where(node))
         return Literal(length, pa.int64())
 
     def round(self, node: exp.Expr) -> Expr:
@@ -391,7 +416,7 @@ _READERS: dict[type[exp.Expr], Callable[[_Reading, exp.Expr], Expr]] = {
     exp.Interval: _Reading.interval,
     exp.Round: _Reading.round,
     exp.Substring: _Reading.substring,
-    exp.DPipe: lambda reading, node: reading.call("concat", node.this, node.expression),
+    exp.DPipe: lambda reading, node: reading.call("concat", *node.flatten()),
     exp.Trim: _Reading.trim,
     exp.TimestampTrunc: _Reading.date_trunc,
     exp.Extract: _Reading.extract,

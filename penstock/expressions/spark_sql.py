@@ -23,6 +23,7 @@ from penstock.expressions.nodes import (
     Column,
     Expr,
     Literal,
+    depth_of,
     quoted,
     quoted_text,
 )
@@ -39,6 +40,7 @@ from penstock.expressions.typing import (
     Typed,
     typed,
 )
+from penstock.expressions.user_functions import has_functions
 from penstock.model.schema import TIMESTAMP, Schema
 
 _DAY_MICROS = 86_400_000_000
@@ -48,6 +50,13 @@ _TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divi
 _TRUNC_WORDS = {"week": "WEEK", "month": "MM", "quarter": "QUARTER", "year": "YEAR"}
 
 Writer = Callable[[Typed, list[str]], str]
+
+
+#: What the parser of Spark takes on the stack of a usual JVM is three times as deep: a level can become several in the text.
+_DEEPEST_SQL = 100
+_LONGEST_SQL = 200_000
+#: How often the text of an operation repeats its operands.
+_REPEATED = {"div": 2, "ceil": 4, "floor": 4, "cast": 2, "date_trunc": 4, "in": 2}
 
 
 def spark_sql(expr: Expr, schema: Schema | None = None) -> str:
@@ -68,6 +77,25 @@ def spark_sql(expr: Expr, schema: Schema | None = None) -> str:
     '(CAST(try_add(`price`, 1) AS DOUBLE) > 2.5D)'
     """
     return _write(_untyped(expr) if schema is None else typed(expr, schema))
+
+
+def is_for_python(expr: Expr) -> bool:
+    """Whether Catalyst cannot have the expression: it calls functions of Python, or is too much for Spark's own parser.
+
+    Examples
+    --------
+    >>> from penstock.expressions.parse import parse
+    >>> [is_for_python(parse("+".join(["a"] * terms))) for terms in (100, 500)]
+    [False, True]
+    """
+    return depth_of(expr) > _DEEPEST_SQL or has_functions(expr) or _length(expr) > _LONGEST_SQL
+
+
+def _length(expr: Expr) -> int:
+    """About how long the text gets."""
+    if not isinstance(expr, Call):
+        return 10
+    return 10 + _REPEATED.get(expr.op, 1) * sum(_length(arg) for arg in expr.args)
 
 
 def _untyped(expr: Expr) -> Typed:

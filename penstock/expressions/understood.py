@@ -17,9 +17,12 @@ from penstock.errors import Place, SyntaxMistake
 from penstock.expressions.aggregates import AGGREGATES
 from penstock.expressions.nodes import FUNCTIONS
 from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, UNARY
+from penstock.model.nesting import DEEPEST_EXPRESSION, too_deep
 
 Kind = type[exp.Expr]
 
+#: Nodes that become one list when they stand inside each other.
+_LISTS = (exp.And, exp.Or, exp.DPipe, exp.Union)
 #: Nodes that hold a select as a source of rows.
 _AROUND_SELECTS = (exp.From, exp.Join, exp.SetOperation, exp.Subquery)
 
@@ -57,6 +60,7 @@ class Understood:
         at
             The place of characters of the text.
         """
+        _refuse_deep(tree, place)
         # The name of a type is looked up as a whole.
         for node in tree.walk(prune=lambda part: isinstance(part, exp.DataType)):
             if type(node) not in self.read or self._is_misplaced(node):
@@ -100,6 +104,18 @@ class Understood:
         if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Binary) and type(node) not in self.read:
             return unknown_function(_written_name(node, sql))
         return f"'{_written(node, sql) or node.key.upper()}' is not available here"
+
+
+def _refuse_deep(tree: exp.Expr, place: Callable[[exp.Expr], Place | None]) -> None:
+    """Raise where operations, or selects, stand inside each other beyond the limit."""
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > DEEPEST_EXPRESSION:
+            raise SyntaxMistake(too_deep("the text"), place(node))
+        for part in node.iter_expressions():
+            is_same = isinstance(part, exp.Paren) or (isinstance(part, _LISTS) and type(part) is type(node))
+            waiting.append((part, depth if is_same else depth + 1))
 
 
 def _is_item(star: exp.Expr) -> bool:

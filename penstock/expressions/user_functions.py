@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import FunctionMisbehaved
+from penstock.errors import FunctionMisbehaved, Place
 from penstock.expressions.nodes import APPLY, Call, Expr, substitute
 
 
@@ -107,6 +107,9 @@ class Apply(Call):
 
     function: UserFunction = field(kw_only=True)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_applied_again, (self.args, self.place, self.function))
+
     @property
     def called(self) -> str:
         return self.function.name
@@ -116,6 +119,10 @@ class Apply(Call):
         """What must hold of a row before the function sees it, in the columns of this call."""
         meaning = {name: arg for (name, _), arg in zip(self.function.parameters, self.args, strict=False)}
         return tuple(substitute(condition, meaning) for condition in self.function.after)
+
+
+def _applied_again(args: tuple[Expr, ...], place: Place | None, function: UserFunction) -> Apply:
+    return Apply(APPLY, args, None, place, function=function)
 
 
 def applied(function: UserFunction, *args: Expr) -> Apply:

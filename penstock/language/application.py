@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
-from penstock.errors import InvalidDeclaration, UnknownStream, UserError
+from penstock.errors import InvalidDeclaration, InvalidPlan, NotText, UnknownStream, UserError
 from penstock.language.constraint_clauses import ConstraintStatement
 from penstock.language.constraints import declare_constraints
 from penstock.language.dialect import Statement, parse_query_statement, parse_statements
@@ -26,7 +27,9 @@ from penstock.language.queries import build
 from penstock.language.streams import declare
 from penstock.language.syntax import FunctionStatement, QueryStatement, StreamStatement, Word
 from penstock.model.declarations import StreamDeclaration
+from penstock.model.nesting import DEEPEST_PLAN, make_room, on_deep_stack, too_deep
 from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.plan.nodes.relational import Reference
 
 
 def parse_application(text: str, name: str = "app", now: int | None = None) -> Catalog:
@@ -53,9 +56,24 @@ def parse_application(text: str, name: str = "app", now: int | None = None) -> C
     return catalog
 
 
+def read_utf8(path: Path) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    NotText
+        It is not UTF-8.
+    """
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise NotText(path.name, content, error.start) from None
+
+
 def extend(catalog: Catalog, text: str, now: int | None = None) -> None:
     """Add the statements of a text to what a catalog holds already."""
-    _Application(catalog, now).add(parse_statements(text, f"application '{catalog.name}'"))
+    on_deep_stack(lambda: _Application(catalog, now).add(parse_statements(text, f"application '{catalog.name}'")))
 
 
 def parse_query(text: str, catalog: Catalog, now: int | None = None) -> ContinuousQuery:
@@ -63,8 +81,7 @@ def parse_query(text: str, catalog: Catalog, now: int | None = None) -> Continuo
 
     The query is not added to the catalog; warnings are.
     """
-    statement = parse_query_statement(text, "query")
-    return _Application(catalog, now).query(statement)
+    return on_deep_stack(lambda: _Application(catalog, now).query(parse_query_statement(text, "query")))
 
 
 class _Application:
@@ -75,6 +92,7 @@ class _Application:
         self._now = now
         self._waiting: dict[str, QueryStatement] = {}
         self._path: list[str] = []
+        self._depths: dict[str, int] = {}
 
     def add(self, statements: list[Statement]) -> None:
         self._refuse_twins(statements)
@@ -126,7 +144,31 @@ class _Application:
 
     def query(self, statement: QueryStatement) -> ContinuousQuery:
         with _located(statement):
-            return build(statement, self.find, self._now, self.catalog)
+            query = build(statement, self.find, self._now, self.catalog)
+            self._refuse_deep(query)
+            return query
+
+    def _refuse_deep(self, query: ContinuousQuery) -> None:
+        levels = self._levels(query)
+        if levels > DEEPEST_PLAN:
+            text = f"the query has {levels} steps above each other, with those of the queries it reads; {DEEPEST_PLAN} are possible"
+            raise InvalidPlan(f"{text}. Leave some of the selects in between out")
+        make_room(levels)
+
+    def _levels(self, query: ContinuousQuery) -> int:
+        """Steps above each other, from the streams on."""
+        known = self._depths.get(query.name.lower())
+        if known is not None:
+            return known
+        deepest, waiting = 0, [(query.plan, 1)]
+        while waiting:
+            node, depth = waiting.pop()
+            if isinstance(node, Reference) and node.query.lower() in self.catalog.queries:
+                depth += self._levels(self.catalog.queries[node.query.lower()])
+            deepest = max(deepest, depth)
+            waiting += [(part, depth + 1) for part in node.inputs]
+        self._depths[query.name.lower()] = deepest
+        return deepest
 
     def find(self, word: Word) -> StreamDeclaration | ContinuousQuery:
         name = word.text.lower()
@@ -151,3 +193,5 @@ def _located(statement: Statement) -> Iterator[None]:
         if error.place is None or not error.place.line:
             error.at(replace(statement.name.place, source=statement.text.source))
         raise
+    except RecursionError:
+        raise InvalidDeclaration(too_deep("the statement"), statement.name.place) from None

@@ -62,6 +62,13 @@ class ClauseParser(StrictParser):
         end = last or token
         return Text(self.sql, self.source).place(token.start, end.end) if token else Place(self.source)
 
+    def where(self, token: Token) -> Place:
+        return self._place(token)
+
+    def here(self) -> Place:
+        """The place of the word that is read now."""
+        return self._place()
+
     def _mistake(self, message: str, token: Token | None = None) -> SyntaxMistake:
         return SyntaxMistake(message, self._place(token))
 

@@ -29,6 +29,7 @@ from penstock.language.syntax import (
     expected,
 )
 from penstock.language.understood import refuse_unread
+from penstock.model.nesting import too_deep
 
 Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement
 
@@ -44,7 +45,8 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
 
     def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
         self.reset()
-        self.sql = sql
+        self.sql, self.source = sql, source
+        self.refuse_excess(tokens)
         self._chunks = _split(tokens)
         found: list[Statement] = []
         while self._chunk_index < len(self._chunks):
@@ -317,6 +319,8 @@ def _parsed(sql: str, source: str) -> list[Statement]:
         return parser.statements(tokens, sql, source)
     except Located as error:
         raise error.mistake from None
+    except RecursionError:
+        raise SyntaxMistake(too_deep("the text"), parser.here()) from None
 
 
 def parse_query_statement(sql: str, source: str) -> QueryStatement:

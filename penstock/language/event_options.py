@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import Place, SyntaxMistake, suggestion
+from penstock.expressions.literals import shortened
 from penstock.model.event_patterns import EventOrder, LastRun, Lists
 
 #: Options that are one of a few words; the first is taken if none is written.
@@ -17,6 +18,7 @@ _LEGAL: dict[str, list[str]] = {
     "dedup": ["false", "true"],
     "dedup_branches": ["false", "true"],
 }
+_MOST_DIGITS = 18
 _OPTIONS = (*_LEGAL, "event_id", "trace_ttl", "terminal", "max_runs_per_key", "position")
 
 
@@ -41,6 +43,7 @@ def read_options(written: Mapping[str, str], place: Place | None) -> dict[str, s
         options[name] = options.get(name, values[0]).lower()
         if options[name] not in values:
             raise SyntaxMistake(f"option '{name}' is '{options[name]}'; {suggestion(options[name], values)}", place)
-    if not options.get("max_runs_per_key", "1").isdigit():
-        raise SyntaxMistake(f"option 'max_runs_per_key' is '{options['max_runs_per_key']}'; write a number", place)
+    runs = options.get("max_runs_per_key", "1")
+    if not runs.isdecimal() or len(runs) > _MOST_DIGITS:
+        raise SyntaxMistake(f"option 'max_runs_per_key' is '{shortened(runs)}'; write a number", place)
     return options

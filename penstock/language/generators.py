@@ -6,11 +6,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.errors import InvalidDeclaration, Place, SyntaxMistake, UnknownColumn, UnknownStream
+from penstock.expressions.literals import shortened
 from penstock.expressions.nodes import to_text
 from penstock.expressions.parse import from_sqlglot
 from penstock.language.resolve import check_condition, named
 from penstock.language.syntax import GeneratorText, Text, Word
 from penstock.model.declarations import EndOfLife, Generator, GeneratorKind, StreamDeclaration
+from penstock.model.elements import FOREVER
 from penstock.model.schema import Schema
 from penstock.plan.catalog import Catalog
 
@@ -29,8 +31,8 @@ def generator(clause: GeneratorText, schema: Schema, text: Text) -> Generator:
 
 def row_count(word: Word) -> int:
     """A number of rows, 1 or more."""
-    if not word.text.isdigit() or int(word.text) < 1:
-        raise SyntaxMistake(f"'{word.text}' is no number of rows; write 1 or more", word.place)
+    if not word.text.isdecimal() or not 1 <= int(word.text) < FOREVER:
+        raise SyntaxMistake(f"'{shortened(word.text)}' is no number of rows; write 1 or more", word.place)
     return int(word.text)
 
 

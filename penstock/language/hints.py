@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.errors import SyntaxMistake
+from penstock.expressions.literals import shortened
 from penstock.language.syntax import Text, expected
 from penstock.model.hint_options import HINTS, HintValue
 from penstock.model.join_variants import JoinHint, JoinVariant
@@ -19,6 +20,7 @@ _SPARK = (
     "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLE_MERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
     "REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE",
 )  # fmt: skip
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ def _option(part: exp.Expr, text: Text) -> tuple[str, HintValue]:
     if isinstance(value, exp.Boolean):
         return part.this.name.lower(), bool(value.this)
     if isinstance(value, exp.Literal) and not (value.is_string and sign < 0):
+        if not value.is_string and len(value.name) > _MOST_DIGITS:
+            raise SyntaxMistake(f"the number {shortened(value.name)} is too long", text.place_of(value))
         return part.this.name.lower(), value.name if value.is_string else sign * _number(value.name)
     raise SyntaxMistake(
         f"found {value.sql()} as the value of '{part.this.name}'; write a number, a text, TRUE or FALSE", text.place_of(part)

@@ -25,6 +25,8 @@ from penstock.language.windows import length
 from penstock.model.row_patterns import variables_of
 from penstock.model.schema import Schema
 
+#: Of the number of rows that FIRST, LAST and PREV go on.
+_MOST_DIGITS = 9
 _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.Sum: "sum",
@@ -247,7 +249,8 @@ class _Reading:
         if len(node.expressions) < 2:
             return None
         steps = node.expressions[1]
-        if not (isinstance(steps, exp.Literal) and not steps.is_string and steps.name.isdigit()):
+        is_number = isinstance(steps, exp.Literal) and not steps.is_string and steps.name.isdecimal()
+        if not is_number or len(steps.name) > _MOST_DIGITS:
             raise self._mistake(f"how many rows {node.name} goes on must be a whole number, 0 or more", node)
         return int(steps.name)
 

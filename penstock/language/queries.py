@@ -250,14 +250,25 @@ def _window_of_rows(scope: Scope, windows: tuple[Window, ...], context: Context)
 
 
 def _union(tree: exp.SetOperation, context: Context, in_union: bool) -> Built:
-    is_distinct = bool(tree.args.get("distinct"))
-    left, right = (build_select(side, context, in_union or is_distinct) for side in (tree.this, tree.expression))
-    ahead = left.node.parts if isinstance(left.node, Union) else (left.node,)
-    node: Node = Union((*ahead, aligned(left.node, right.node, tree, context.text)))
-    window = _common_window(left, right, context.text.place_of(tree)) if in_union or is_distinct else Unbounded()
-    if is_distinct:
-        node = Distinct(node, window, context.life)
-    return Built(node, window, left.is_grouped or right.is_grouped)
+    """All selects of `a UNION b UNION c …` in one step; those in brackets have a step of their own."""
+    steps = [tree]
+    while isinstance(steps[-1].this, exp.SetOperation):
+        steps.append(steps[-1].this)
+    distinct = [bool(step.args.get("distinct")) for step in steps]  # the last of the text first
+    left = build_select(steps[-1].this, context, in_union or any(distinct))
+    parts: list[Node] = list(left.node.parts) if isinstance(left.node, Union) else [left.node]
+    was_distinct = False
+    for position in reversed(range(len(steps))):
+        step, is_judged = steps[position], in_union or any(distinct[: position + 1])
+        right = build_select(step.expression, context, is_judged)
+        window = _common_window(left, right, context.text.place_of(step)) if is_judged else Unbounded()
+        if was_distinct and not distinct[position]:
+            parts = [Distinct(Union(tuple(parts)), left.window, context.life)]
+        was_distinct = distinct[position]  # duplicates of several sides are removed at once
+        parts.append(aligned(parts[0], right.node, step, context.text))
+        left = Built(parts[0], window, left.is_grouped or right.is_grouped)
+    node: Node = Union(tuple(parts))
+    return replace(left, node=Distinct(node, left.window, context.life) if was_distinct else node)
 
 
 def _common_window(left: Built, right: Built, place: Place | None) -> Framed | Unbounded:

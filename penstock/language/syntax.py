@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from penstock.errors import Place
+from penstock.expressions.literals import shortened
 
 if TYPE_CHECKING:
     from penstock.language.event_clauses import EventText
@@ -47,7 +49,7 @@ class Text:
 
     def place_of(self, node: exp.Expr) -> Place | None:
         """The place of the first word of a syntax node that has one."""
-        for part in (node, *node.find_all(exp.Identifier, exp.Literal, exp.Func, exp.Star)):
+        for part in chain([node], node.find_all(exp.Identifier, exp.Literal, exp.Func, exp.Star)):
             if "start" in part.meta:
                 return self.place(part.meta["start"], part.meta["end"])
         return None
@@ -192,6 +194,6 @@ def expected(found: str, legal: list[str], context: str) -> str:
     lowered = {word.lower(): word for word in legal}
     near = get_close_matches(found.lower(), lowered, n=1, cutoff=0.5)
     hint = f". Did you mean '{lowered[near[0]]}'?" if near and len(legal) > 1 else ""
-    shown = f"'{found}'" if found else "the end of the statement"
+    shown = f"'{shortened(found)}'" if found else "the end of the statement"
     listed = legal[0] if len(legal) == 1 else f"{', '.join(legal[:-1])} or {legal[-1]}"
     return f"found {shown} {context}; expected {listed}{hint}"

@@ -12,7 +12,7 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
-from penstock.expressions.literals import UNIT_MICROS
+from penstock.expressions.literals import UNIT_MICROS, shortened
 from penstock.language.syntax import Amount, WindowClause, Word, expected
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
@@ -56,7 +56,7 @@ def _whole(value: Decimal, place: Place) -> int:
     if value != value.to_integral_value():
         raise InvalidWindow(f"{value} is not a whole number of units", place)
     if abs(value) >= FOREVER:
-        raise InvalidWindow(f"{value} is more than a timestamp can count", place)
+        raise InvalidWindow(f"{shortened(str(value))} is more than a timestamp can count", place)
     return int(value)
 
 
@@ -188,7 +188,10 @@ def _known(now: int | None, word: Word) -> int:
 
 def _whole_number(word: Word) -> int:
     try:
-        return int(word.text)
+        value = int(word.text)
+        if abs(value) > FOREVER:
+            raise InvalidWindow(f"{shortened(word.text)} is more than a timestamp can count", word.place)
+        return value
     except ValueError:
         legal = ["an integer", "Now", "Infinity"]
         raise SyntaxMistake(expected(word.text, legal, "as a time of this integer-time stream"), word.place) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts, substitute
-from penstock.expressions.user_functions import has_functions
+from penstock.expressions.spark_sql import is_for_python
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
 from penstock.plan.analysis.filtering import runs_in_kernel
@@ -74,13 +74,17 @@ def prefix_of(node: Node) -> Prefix | None:
     known = dict(below.items)
     if isinstance(node, Select):
         more = tuple(substitute(part, known) for part in conjuncts(node.condition))
+        if any(map(is_for_python, more)):
+            return None
         return Prefix(below.stream, below.items, (*below.conditions, *more), below.schema)
     items = tuple((name, substitute(expr, known)) for name, expr in node.items)
+    if any(is_for_python(expr) for _, expr in items):  # what is computed from each other has become too much
+        return None
     return Prefix(below.stream, items, below.conditions, node.schema)
 
 
 def _is_for_kernel(node: Select | Project) -> bool:
     """Whether only Python can evaluate the node."""
     if isinstance(node, Project):
-        return any(has_functions(expr) for _, expr in node.items)
+        return any(is_for_python(expr) for _, expr in node.items)
     return isinstance(node, AdaptiveFilter) or runs_in_kernel(node)

@@ -26,6 +26,10 @@ _WORD = re.compile(r"\{-|-\}|[(){}|?*+,^$]|\d+|[^\W\d]\w*|\"[^\"]*\"|`[^`]*`|.",
 _LAST_ROW = "$ asks for the last row of a partition, and a stream has none; let a row that tells the end be the last, or use WITHIN"
 
 
+#: Of the bounds of a quantifier.
+_MOST_DIGITS = 6
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     text: str
@@ -154,8 +158,10 @@ class _Reading:
         return least or 0, most
 
     def _number(self) -> int | None:
-        if not self.now.isdigit():
+        if not self.now.isdecimal():
             return None
+        if len(self.now) > _MOST_DIGITS:
+            raise self.mistake(f"a quantifier has at most {_MOST_DIGITS} digits")
         self._at += 1
         return int(self.words[self._at - 1].text)
 

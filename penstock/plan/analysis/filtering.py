@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from penstock.expressions.intervals import can_be_true, implied
 from penstock.expressions.nodes import Call, Column, Expr, Literal, conjuncts
+from penstock.expressions.spark_sql import is_for_python
 from penstock.expressions.user_functions import applications, has_functions
 from penstock.plan.analysis.null_rejection import rejects
 from penstock.plan.nodes.filtering import Conjunct
@@ -40,8 +41,8 @@ def is_search(expr: Expr) -> bool:
 
 
 def runs_in_kernel(node: Select) -> bool:
-    """Whether Catalyst cannot have the selection: it calls functions of Python, or somebody wants it ordered."""
-    return node.hint is not None or has_functions(node.condition)
+    """Whether Catalyst cannot have the selection: it calls functions of Python, is too deep, or somebody wants it ordered."""
+    return node.hint is not None or is_for_python(node.condition)
 
 
 def parted(node: Select) -> tuple[list[Expr], list[Expr]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.expressions.nodes import Column, Expr, Literal, substitute
-from penstock.expressions.user_functions import has_functions
+from penstock.expressions.nodes import Column, Expr, Literal, depth_of, substitute
+from penstock.expressions.spark_sql import is_for_python
+from penstock.model.nesting import DEEPEST_EXPRESSION
 from penstock.plan.nodes.relational import Node, Project
 from penstock.plan.rewrites.rebuild import bottom_up
 
@@ -14,7 +15,8 @@ def merge_projects(plan: Node) -> Node:
     """Compute a select list over a select list in one step.
 
     It does not fire where the outer list reads a computed column more than once: the expression would be computed as
-    often. Nor where only the outer list calls functions of Python: Catalyst can have the inner one.
+    often. Nor where only the outer list is for Python: Catalyst can have the inner one. Nor would it make an expression deeper than
+    one may be written.
     """
     return bottom_up(plan, _merged)
 
@@ -23,7 +25,9 @@ def _merged(node: Node) -> Node:
     if not (isinstance(node, Project) and isinstance(node.input, Project)):
         return node
     inner = node.input
-    if any(has_functions(expr) for _, expr in node.items) and not any(has_functions(expr) for _, expr in inner.items):
+    if any(is_for_python(expr) for _, expr in node.items) and not any(is_for_python(expr) for _, expr in inner.items):
+        return node
+    if sum(max(depth_of(expr) for _, expr in items) for items in (node.items, inner.items)) > DEEPEST_EXPRESSION:
         return node
     used = Counter(inner.schema[name].name for _, expr in node.items for name in _columns(expr))
     if any(used[name] > 1 and not isinstance(expr, Column | Literal) for name, expr in inner.items):

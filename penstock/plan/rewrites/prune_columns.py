@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.expressions.nodes import Column, Expr
-from penstock.expressions.user_functions import has_functions
+from penstock.expressions.spark_sql import is_for_python
 from penstock.model.windows import Framed
 from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.multiway import MJoin
@@ -74,7 +74,7 @@ def _visible(node: Node) -> Iterable[Node]:
 def _parts(node: Node) -> tuple[Node, ...]:
     """Inputs that can be pruned apart from the node: a filtered stream is one thing, and so is a list over it."""
     is_prefix = is_filtered_scan(node) or (
-        isinstance(node, Project) and is_filtered_scan(node.input) and not any(has_functions(expr) for _, expr in node.items)
+        isinstance(node, Project) and is_filtered_scan(node.input) and not any(is_for_python(expr) for _, expr in node.items)
     )
     return () if is_prefix else node.inputs
 

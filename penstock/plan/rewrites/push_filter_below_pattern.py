@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.expressions.event_references import At, reference, references_of
 from penstock.expressions.nodes import TRUE, Call, Column, Expr, Literal, conjoin, transform
-from penstock.expressions.user_functions import has_functions
+from penstock.expressions.spark_sql import is_for_python
 from penstock.model.event_patterns import Absent, Atom
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node, Project, walk
@@ -68,7 +68,7 @@ def _filtered_part(node: PatternMatch, part: Node) -> Node:
 def _is_prefix(node: Node) -> bool:
     """Whether Catalyst evaluates the node: there a filter saves the way into Python."""
     if isinstance(node, Project):
-        return is_filtered_scan(node.input) and not any(has_functions(expr) for _, expr in node.items)
+        return is_filtered_scan(node.input) and not any(is_for_python(expr) for _, expr in node.items)
     return is_filtered_scan(node)
 
 
@@ -121,6 +121,6 @@ def _own(node: PatternMatch, leaf: Atom | Absent) -> list[Expr]:
     for condition in node.query.conditions:
         refs = references_of(condition)
         about = {(ref.variable, ref.at, ref.function) for ref in refs}
-        if about in ({(leaf.variable, At.ONLY, "")}, {(leaf.variable, At.CURRENT, "")}) and not has_functions(condition):
+        if about in ({(leaf.variable, At.ONLY, "")}, {(leaf.variable, At.CURRENT, "")}) and not is_for_python(condition):
             found.append(transform(condition, lambda column: replace(column, name=reference(column.name).attribute)))
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.expressions.nodes import Column, columns_of, substitute
+from penstock.expressions.nodes import Column, columns_of, depth_of, substitute
+from penstock.model.nesting import DEEPEST_EXPRESSION
 from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Node, Project, Select
 from penstock.plan.rewrites.rebuild import bottom_up
@@ -24,6 +25,8 @@ def _pushed(node: Node) -> Node:
     if runs_in_kernel(node) and all(isinstance(expr, Column) for _, expr in listed.items):
         return node
     known = dict(listed.items)
+    if depth_of(node.condition) + max(map(depth_of, known.values())) > DEEPEST_EXPRESSION:
+        return node
     meaning = {name: known[listed.schema[name].name] for name in columns_of(node.condition)}
     # The new selection may stand on another list again: offer it once more.
     below = _pushed(Select(listed.input, substitute(node.condition, meaning), node.hint))

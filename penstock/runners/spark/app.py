@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import InvalidDeclaration, UserError
-from penstock.language.application import parse_application
+from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.stages import Job, build_job
 from penstock.lowering.statistics import with_statistics
 from penstock.lowering.tuning import check_decision, request, tuning
@@ -66,7 +66,7 @@ class App:
         file = Path(path)
         if not file.is_file():
             raise UserError(f"there is no file '{file}'; give the path of an application in SQL")
-        return cls.from_text(file.read_text(), file.name, functions)
+        return cls.from_text(read_utf8(file), file.name, functions)
 
     def job(self, shards: int = 2) -> Job:
         return build_job(self.catalog, shards)
