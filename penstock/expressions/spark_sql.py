@@ -167,7 +167,7 @@ def _kept_apart(node: Typed, text: str) -> str:
     """
     if node.type not in INTEGERS or not _has_sum(node):
         return text
-    return f"({text} | {literal_sql(0, node.type)})"
+    return f"{text} | {literal_sql(0, node.type)}"
 
 
 def _has_sum(node: Typed) -> bool:
