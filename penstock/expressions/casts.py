@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.expressions import clock
+from penstock.expressions.distinct_values import by_distinct_value
 from penstock.expressions.numeric import Datum, column, nulls, saturated, values
-from penstock.expressions.text import by_distinct_value
 from penstock.expressions.typing import BOOL, DATE, FLOATS, INTEGERS, LONG, NULL, NUMBERS, STRING
 from penstock.model.schema import TIMESTAMP
 

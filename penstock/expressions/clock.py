@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions.distinct_values import by_distinct_value
 from penstock.expressions.numeric import Datum, checked, column, nulls, values
-from penstock.expressions.text import by_distinct_value, constants
+from penstock.expressions.text import constants
 from penstock.expressions.typing import DATE, TRUNCATIONS, Typed
 from penstock.model.schema import TIMESTAMP
 

@@ -10,105 +10,14 @@ an engine tries), Unicode properties and Unicode case (their tables differ betwe
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeAlias
+from penstock.expressions.regex_tree import LAST_CHARACTER, Anchor, Chain, Chars, Choice, Look, Regex, Repeat, chars_of
 
-LAST_CHARACTER = 0x10FFFF
 #: Groups inside groups; each takes a few frames of Python's stack.
 MAX_DEPTH = 60
 
 
 class PatternMistake(ValueError):
     """A pattern that Java refuses, or that Penstock cannot evaluate alike everywhere."""
-
-
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Chars:
-    """One character of a set: ranges of code points, ascending, not touching each other."""
-
-    ranges: Ranges
-
-    def __contains__(self, character: str) -> bool:
-        at = bisect_right(self.ranges, (ord(character), LAST_CHARACTER + 1)) - 1
-        return at >= 0 and ord(character) <= self.ranges[at][1]
-
-    def __or__(self, other: Chars) -> Chars:
-        return chars_of((*self.ranges, *other.ranges))
-
-    def __and__(self, other: Chars) -> Chars:
-        return (self.complement() | other.complement()).complement()
-
-    def complement(self) -> Chars:
-        edges = [-1, *(edge for low, high in self.ranges for edge in (low, high)), LAST_CHARACTER + 1]
-        gaps = [(low + 1, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)]
-        return Chars(tuple((low, high) for low, high in gaps if low <= high))
-
-
-def chars_of(ranges: Iterable[tuple[int, int]]) -> Chars:
-    """The set of all characters in some ranges, however these overlap.
-
-    Examples
-    --------
-    >>> chars_of([(98, 100), (97, 98)]).ranges
-    ((97, 100),)
-    """
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return Chars(tuple(merged))
-
-
-class Place(StrEnum):
-    """Positions between characters that a pattern can ask for."""
-
-    START = "start of the text"
-    END = "end of the text"
-    #: End of the text, or before the line terminator it ends with.
-    LAST_LINE_END = "end of the last line"
-    LINE_START = "start of a line"
-    LINE_END = "end of a line"
-    WORD_EDGE = "edge of a word"
-    NO_WORD_EDGE = "not at the edge of a word"
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    parts: tuple[Regex, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    options: tuple[Regex, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """`part` at least `least` times, at most `most` times where that is given; greedy or not finds the same texts."""
-
-    part: Regex
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What must, or must not, stand ahead of or behind a place."""
-
-    part: Regex
-    ahead: bool
-    negated: bool
-
-
-Regex: TypeAlias = Chars | Place | Sequence | Choice | Repeat | Look
 
 
 def _set(text: str) -> Chars:
@@ -139,7 +48,7 @@ _PROPERTIES = {
     "Space": _SPACE,
 }
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
-_PLACES = {"A": Place.START, "z": Place.END, "Z": Place.LAST_LINE_END, "b": Place.WORD_EDGE, "B": Place.NO_WORD_EDGE}
+_ANCHORS = {"A": Anchor.START, "z": Anchor.END, "Z": Anchor.LAST_LINE_END, "b": Anchor.WORD_EDGE, "B": Anchor.NO_WORD_EDGE}
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
@@ -154,7 +63,7 @@ def parse_regex(pattern: str) -> Regex:
     Examples
     --------
     >>> parse_regex("(?i)a")
-    Sequence(parts=(Chars(ranges=((65, 65), (97, 97))),))
+    Chain(parts=(Chars(ranges=((65, 65), (97, 97))),))
     """
     return _Parser(pattern).whole()
 
@@ -213,7 +122,7 @@ class _Parser:
             atom = self._atom()
             if atom is not None:
                 parts.append(self._repeated(atom))
-        return Sequence(tuple(parts))
+        return Chain(tuple(parts))
 
     def _quoted(self) -> list[Regex]:
         stop = self.pattern.find("\\E", self.at)
@@ -240,10 +149,10 @@ class _Parser:
                 return Chars(((0, LAST_CHARACTER),)) if "s" in self.flags else LINE_TERMINATORS.complement()
             case "^":
                 self.at += 1
-                return Place.LINE_START if "m" in self.flags else Place.START
+                return Anchor.LINE_START if "m" in self.flags else Anchor.START
             case "$":
                 self.at += 1
-                return Place.LINE_END if "m" in self.flags else Place.LAST_LINE_END
+                return Anchor.LINE_END if "m" in self.flags else Anchor.LAST_LINE_END
             case "*" | "+" | "?" | "{" as found:
                 raise self._mistake(f"'{found}' repeats nothing; write \\{found} for the character")
         self.at += 1
@@ -262,7 +171,7 @@ class _Parser:
                 least, most = self._counts()
             case _:
                 return part
-        if isinstance(part, Place | Look):
+        if isinstance(part, Anchor | Look):
             raise self._mistake("a place cannot be repeated")
         self.at += 1
         if self._take("+"):
@@ -349,11 +258,11 @@ class _Parser:
     def _escape(self) -> Regex:
         """Behind a backslash, outside of brackets."""
         letter = self._next()
-        if letter in _PLACES and letter:
+        if letter in _ANCHORS and letter:
             self.at += 1
             if letter in ("b", "B") and self._next() == "{":
                 raise self._mistake("\\b{ is not supported")
-            return _PLACES[letter]
+            return _ANCHORS[letter]
         found = self._named_class()
         return found if found is not None else self._literal(self._escaped_character())
 

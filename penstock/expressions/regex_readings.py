@@ -15,19 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.expressions.java_regex import (
-    LAST_CHARACTER,
-    WORD,
-    Chars,
-    Choice,
-    Look,
-    PatternMistake,
-    Place,
-    Regex,
-    Repeat,
-    Sequence,
-    parse_regex,
-)
+from penstock.expressions.distinct_values import by_distinct_value
+from penstock.expressions.java_regex import WORD, PatternMistake, parse_regex
+from penstock.expressions.regex_tree import LAST_CHARACTER, Anchor, Chain, Chars, Choice, Look, Regex, Repeat
 
 _EVERYTHING = Chars(((0, LAST_CHARACTER),))
 _HALVES, _BEYOND_16_BITS = Chars(((0xD800, 0xDFFF),)), Chars(((0x10000, LAST_CHARACTER),))
@@ -62,22 +52,15 @@ class SearchPlan:
     def __call__(self, texts: Any) -> Any:
         """Whether the pattern is found, for an Arrow column or scalar of texts."""
         if self.re2 is None or isinstance(texts, pa.Scalar):
-            return _each_distinct(self.found, texts)
+            return by_distinct_value(self.found, pa.bool_())(texts)
         found = pc.match_substring_regex(texts, self.re2)
         if not self.crlf:
             return found
         doubtful = pc.and_(found, pc.ends_with(texts, pattern="\r\n"))
         if not pc.any(doubtful).as_py():
             return found
-        judged = _each_distinct(self.found, pc.if_else(doubtful, texts, pa.scalar(None, pa.string())))
+        judged = by_distinct_value(self.found, pa.bool_())(pc.if_else(doubtful, texts, pa.scalar(None, pa.string())))
         return pc.if_else(pc.fill_null(doubtful, False), judged, found)
-
-
-def _each_distinct(test: Callable[[str], bool], texts: Any) -> Any:
-    if isinstance(texts, pa.Scalar):
-        return pa.scalar(test(texts.as_py()) if texts.is_valid else None, pa.bool_())
-    encoded = pc.dictionary_encode(texts)
-    return pa.array([test(text) for text in encoded.dictionary.to_pylist()], pa.bool_()).take(encoded.indices)
 
 
 @lru_cache(maxsize=512)
@@ -122,8 +105,8 @@ def _is_fragile(tree: Regex) -> bool:
     stores as two, where a place can be found, or a set that has such halves and not the whole.
     """
     match tree:
-        case Place():
-            return tree in (Place.WORD_EDGE, Place.NO_WORD_EDGE)
+        case Anchor():
+            return tree in (Anchor.WORD_EDGE, Anchor.NO_WORD_EDGE)
         case Look():
             return True
         case Chars():
@@ -134,7 +117,7 @@ def _is_fragile(tree: Regex) -> bool:
 
 def _parts(tree: Regex) -> tuple[Regex, ...]:
     match tree:
-        case Sequence(parts) | Choice(parts):
+        case Chain(parts) | Choice(parts):
             return parts
         case Repeat(part) | Look(part):
             return (part,)
@@ -182,14 +165,14 @@ class _Backtracking:
         feed, back, word = character(10), character(13), _set_text(WORD, character)
         lone = f"[{back}{character(0x85)}{character(0x2028)}{character(0x2029)}]"
         edge = f"(?<={word})(?!{word})|(?<!{word})(?={word})"
-        self.places = {
-            Place.START: "\\A",
-            Place.END: end,
-            Place.LAST_LINE_END: f"(?:(?=(?:{back}{feed}|{lone})?{end})|(?<!{back})(?={feed}{end}))",
-            Place.LINE_START: f"(?:\\A|(?<={feed})|(?<={lone})(?!(?<={back}){feed}))(?!{end})",
-            Place.LINE_END: f"(?:(?={end}|{lone})|(?<!{back})(?={feed}))",
-            Place.WORD_EDGE: f"(?:{edge})",
-            Place.NO_WORD_EDGE: f"(?!{edge})",
+        self.anchors = {
+            Anchor.START: "\\A",
+            Anchor.END: end,
+            Anchor.LAST_LINE_END: f"(?:(?=(?:{back}{feed}|{lone})?{end})|(?<!{back})(?={feed}{end}))",
+            Anchor.LINE_START: f"(?:\\A|(?<={feed})|(?<={lone})(?!(?<={back}){feed}))(?!{end})",
+            Anchor.LINE_END: f"(?:(?={end}|{lone})|(?<!{back})(?={feed}))",
+            Anchor.WORD_EDGE: f"(?:{edge})",
+            Anchor.NO_WORD_EDGE: f"(?!{edge})",
         }
 
     def write(self, tree: Regex) -> str:
@@ -198,9 +181,9 @@ class _Backtracking:
                 return "(?!)"
             case Chars():
                 return _set_text(tree, self.character)
-            case Place():
-                return self.places[tree]
-            case Sequence(parts):
+            case Anchor():
+                return self.anchors[tree]
+            case Chain(parts):
                 return "".join(self.write(part) for part in parts)
             case Choice(options):
                 return f"(?:{'|'.join(self.write(option) for option in options)})"
@@ -231,16 +214,16 @@ class _Linear:
         match tree:
             case Chars():
                 return _set_text(tree, braced_character) if tree.ranges else "[^\\x{0}-\\x{10ffff}]"
-            case Place.START:
+            case Anchor.START:
                 return "\\A"
-            case Place.END:
+            case Anchor.END:
                 return "\\z"
-            case Place.WORD_EDGE:
+            case Anchor.WORD_EDGE:
                 return "\\b"
-            case Place.LAST_LINE_END if is_last:
+            case Anchor.LAST_LINE_END if is_last:
                 self.crlf |= after_return
                 return f"{_TERMINATOR}?\\z"
-            case Sequence(parts):
+            case Chain(parts):
                 return self._sequence(parts, is_last, after_return)
             case Choice(options):
                 return f"(?:{'|'.join(self.write(option, is_last, after_return) for option in options)})"
@@ -262,7 +245,7 @@ def _may_end_with_return(tree: Regex) -> tuple[bool, bool]:
     match tree:
         case Chars():
             return "\r" in tree, False
-        case Sequence(parts):
+        case Chain(parts):
             return reduce(lambda before, part: _joined(before, _may_end_with_return(part)), parts, (False, True))
         case Choice(options):
             ends, empty = zip(*(_may_end_with_return(option) for option in options), strict=True)

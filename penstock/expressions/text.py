@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.expressions.distinct_values import by_distinct_value
 from penstock.expressions.like import like_test
 from penstock.expressions.nodes import Literal
 from penstock.expressions.numeric import Datum
@@ -20,19 +21,6 @@ _LARGEST_INT = 2**31 - 1
 def constants(node: Typed, first: int) -> list[int | str]:
     """Values of the constant operands from position `first` on; `typing` made sure that they are constants."""
     return [arg.expr.value for arg in node.args[first:] if isinstance(arg.expr, Literal)]
-
-
-def by_distinct_value(change: Callable[[str], object], kind: pa.DataType) -> Callable[[Datum], Datum]:
-    """Apply a Python function to each distinct value of a column: for what Arrow cannot do, where values repeat."""
-
-    def apply(value: Datum) -> Datum:
-        if isinstance(value, pa.Scalar):
-            return pa.scalar(change(value.as_py()) if value.is_valid else None, kind)
-        encoded = pc.dictionary_encode(value)
-        changed = pa.array([change(each) for each in encoded.dictionary.to_pylist()], kind)
-        return changed.take(encoded.indices)
-
-    return apply
 
 
 #: Letters that have a lower case since Unicode 15 to 17: Spark knows them, Python not yet. First, last, and the first lower case.
