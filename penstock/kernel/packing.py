@@ -107,13 +107,17 @@ def pack(rows: pa.RecordBatch, route: Route, base: int) -> Iterator[tuple[int, P
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
     """Rows and positions of each source partition, in the order of the positions; without rows nobody has said anything."""
     names = rows.schema.names
-    owners = int64s(pc.fill_null(rows.column(PARTITION), NOBODY)) if PARTITION in names else np.zeros(rows.num_rows, np.int64)
     positions = np.arange(base, base + rows.num_rows)
+    if PARTITION not in names and POSITION not in names:
+        yield 0, rows, positions
+        return
+    owners = int64s(pc.fill_null(rows.column(PARTITION), NOBODY)) if PARTITION in names else np.zeros(rows.num_rows, np.int64)
     if POSITION in names:
         offsets = int64s(pc.fill_null(rows.column(POSITION), -1))
-        owners = np.where((offsets >= 0) & (offsets < _MOST_POSITIONS), owners, NOBODY)
         # Partitions count from zero each; positions of the stream must differ, or ties would have no order.
         own = (offsets << _PARTITION_BITS) | owners if PARTITION in names else offsets
+        most = _MOST_POSITIONS if PARTITION in names else LAST
+        owners = np.where((offsets >= 0) & (offsets < most), owners, NOBODY)
         positions = np.where(owners == NOBODY, positions, own)
     owners = np.where((owners >= 0) & (owners < 1 << _PARTITION_BITS), owners, NOBODY)
     for owner in np.unique(owners).tolist() or [NOBODY if PARTITION in names else 0]:
