@@ -15,7 +15,15 @@ _LENGTHS = st.sampled_from([0, 2, 5, 9, None])
 #: Hints for joins of two inputs without windows: few rows fit into memory, or none is ever purged.
 _SPILLING = ("PJOIN", "PJOIN(memory_rows = 2, purge_threshold = 1)", "XJOIN", "XJOIN(memory_rows = 3)", "PJOIN(buckets = 1)")
 _SLIDING = ("WJOIN", "PWJOIN", "PWJOIN(state = 'split')", "WJOIN(buckets = 1)")
-_MANY = ("MWJOIN", "MPWJOIN", "MJOIN", "MJOIN(policy = 'sweep')", "MJOIN(policy = 'fixed')", "MPWJOIN(probe_order = 'selectivity')")
+_MANY = (
+    "MWJOIN",
+    "MPWJOIN",
+    "MPWJOIN(early_propagation = FALSE)",
+    "MJOIN",
+    "MJOIN(policy = 'sweep')",
+    "MJOIN(policy = 'fixed')",
+    "MWJOIN(probe_order = 'selectivity')",
+)
 
 
 def _near(life: Life, aliases: Sequence[str], lengths: Sequence[int | None]) -> str:

@@ -78,7 +78,8 @@ def filtered(draw: st.DrawFn, sources: Sources, life: Life) -> Select:
     """Conditions and terms, row by row."""
     source = draw(picked(sources))
     condition = draw(conditions(source.numbers))
-    listed = f"{draw(terms(source.numbers))} AS a, {draw(terms(source.numbers))} AS b"
+    # A constant alone would be narrower, and a join wants keys of one type.
+    listed = ", ".join(f"CAST({draw(terms(source.numbers))} AS BIGINT) AS {name}" for name in "ab")
     position = ", _pos" if source.has_positions else ""
     return select(
         f"SELECT {listed} FROM {source.source} x WHERE {condition}",
