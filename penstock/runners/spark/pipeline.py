@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,6 +24,9 @@ from penstock.runners.spark.processor import FRONTIER, REPORT, StageHost
 from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.stateful import ShardProcessor
 from penstock.runners.spark.workers import settle
+
+#: What differs between two descriptions of one plan: numbers of columns, addresses of objects, names of runs.
+_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 
 #: Name of the metrics that Spark's progress carries for every micro-batch.
 OBSERVED = "penstock"
@@ -67,7 +72,7 @@ def build_pipeline(
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
         host = StageHost(
             stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
-            quarantines or {}, told_by_spark, delay,
+            quarantines or {}, told_by_spark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
@@ -75,6 +80,12 @@ def build_pipeline(
         # Before the metrics: no filter of the user's moves below these, so every report reaches the watermark.
         carried = carried.withWatermark(FRONTIER, "0 seconds")
     return Pipeline(job, _observed(carried, direct, observed), direct)
+
+
+def reading(arriving: Sequence[DataFrame]) -> str:
+    """A name for whoever reads these frames, by how Spark describes them; the same when a program starts again."""
+    plans = [_NUMBERS.sub("", frame._jdf.queryExecution().logical().toString()) for frame in arriving]
+    return hashlib.sha256("|".join(plans).encode()).hexdigest()
 
 
 def _schema(job: Job, direct: str) -> pa.Schema | None:

@@ -52,6 +52,8 @@ class StageHost:
         Streams of which only Spark's watermark tells how far they have come.
     delay
         How far below the frontier times in later answers can be; None: nobody wants to know.
+    operator
+        Tells operators of one query apart that share a directory for refused rows.
     """
 
     stage: Stage
@@ -64,6 +66,7 @@ class StageHost:
     quarantines: Mapping[str, str] = field(default_factory=dict)
     told_by_spark: frozenset[str] = frozenset()
     delay: int | None = None
+    operator: str = ""
 
     @property
     def hears_watermark(self) -> bool:
@@ -161,8 +164,7 @@ class ShardTask:
             raise LateRows(
                 f"{first.text}; give a quarantine directory to keep such rows apart and go on", f"stream '{first.stream}'"
             )
-        # Several operators of one query may share a directory.
-        name = f"{query_id()} {self.host.stage.graph.fingerprint}"
+        name = f"{query_id()} {self.host.stage.graph.fingerprint} {self.host.operator}"
         for directory, refused in by_directory.items():
             write_refused(directory, epoch, self.host.stage.level, shard, refused, name)
 

@@ -41,8 +41,8 @@ class Quarantine:
     directory
         Path or URI; empty: nowhere.
     mark
-        What files are called besides, in a directory that another checkpoint owns; None: after the streaming query that runs,
-        whose name stays the same with its checkpoint.
+        What files are called besides, in a directory that another checkpoint owns; None: after the operator and the streaming
+        query that runs, whose names stay the same with the checkpoint.
     """
 
     directory: str = ""
@@ -62,7 +62,7 @@ def write_refused(
     quarantine
         A mere directory is one that several queries may share: nobody knows yet which of them will run.
     query
-        Name of the streaming query, for files whose mark it is.
+        Name of the streaming query and the operator, for files whose mark it is.
     """
     target = quarantine if isinstance(quarantine, Quarantine) else Quarantine(quarantine)
     system, root = _resolve(target.directory)

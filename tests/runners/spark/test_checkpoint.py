@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -193,6 +195,26 @@ def test_a_number_of_a_process_that_is_used_again_is_another_process(tmp_path: P
     assert not is_alive({**holder, "started": "1"})
     assert is_alive({**holder, "host": "elsewhere", "pid": 1}), "who can tell"
     lock.release()
+
+
+def test_without_locks_the_process_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems have none."""
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    lock = CheckpointLock(tmp_path / "penstock" / "lock")
+    lock.take()
+    holder = dict(read_holder(lock.file))
+    lock.release()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for gone in ({**holder, "started": "1"}, {}):
+        lock.file.write_text(json.dumps(gone))
+        lock.take()
+        lock.release()
+    lock.file.write_text(json.dumps({**holder, "host": "elsewhere"}))
+    with pytest.raises(CheckpointInUse, match=rf"on elsewhere.*certainly gone, remove '{lock.file}'"):
+        lock.take()
 
 
 def test_a_run_that_has_ended_without_a_stop_gives_its_lock_up(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
 from penstock.runners.spark.failures import translated
 from penstock.runners.spark.feed import register
+from penstock.runners.spark.pipeline import reading
 from penstock.runners.spark.session import SessionMismatch, clone_session
 from penstock.workloads.playback import Playback
 
@@ -252,3 +253,11 @@ def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spa
     register(plain)
     with pytest.raises(SessionMismatch, match="needs the RocksDB state store"):
         ps.aggregate(stream(plain, PAIRS, "left"), by="key", window="1 second", aggregates={"n": "count(*)"})
+
+
+def test_operators_that_share_a_quarantine_are_told_apart_by_what_they_read_in_every_start_alike(session: SparkSession) -> None:
+    def named(options: dict[str, str], condition: str = "id > 0") -> str:
+        return reading([stream(session, options, "left").where(condition)])
+
+    assert named(PAIRS) == named(PAIRS)
+    assert len({named(PAIRS), named({**PAIRS, "keys": "41"}), named(PAIRS, "id > 1")}) == 3

@@ -96,13 +96,13 @@ class CheckpointLock:
                 raise
             holder = read_holder(self.file)
             if holder and is_alive(holder):
-                raise self._refused(holder) from None
+                raise self._refused(holder, f"; if that process is certainly gone, remove '{self.file}'") from None
 
-    def _refused(self, holder: Mapping[str, Any]) -> CheckpointInUse:
+    def _refused(self, holder: Mapping[str, Any], remedy: str = "") -> CheckpointInUse:
         who = f"process {holder['pid']} on {holder['host']}, since {holder['since']}" if holder else "another process"
         return CheckpointInUse(
             f"a run is using the checkpoint ({who}), and it can serve one at a time; stop that run, or take another checkpoint "
-            "and other output directories",
+            f"and other output directories{remedy}",
             f"checkpoint '{self.file.parent.parent}'",
         )
 
