@@ -110,11 +110,15 @@ def ranged(values: Sequence[float], digits: int = 3) -> str:
 
     Examples
     --------
-    >>> ranged([1.0, 1.2, 1.1]), ranged([2.0])
-    ('1.1 (1 to 1.2)', '2')
+    >>> ranged([1.0, 1.2, 1.1]), ranged([2.0]), ranged([7_693_429, 7_700_001])
+    ('1.1 (1 to 1.2)', '2', '7,696,715 (7,693,429 to 7,700,001)')
     """
-    mean = f"{float(np.mean(values)):.{digits}g}"
-    return mean if len(values) == 1 else f"{mean} ({min(values):.{digits}g} to {max(values):.{digits}g})"
+
+    def shown(value: float) -> str:
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+
+    mean = shown(float(np.mean(values)))
+    return mean if len(values) == 1 else f"{mean} ({shown(min(values))} to {shown(max(values))})"
 
 
 def spread_of(runs: Sequence[Sequence[float]]) -> tuple[list[float], tuple[list[float], list[float]]]:

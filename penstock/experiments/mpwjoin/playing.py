@@ -29,7 +29,7 @@ MWJOIN = PWJOIN.baseline(buckets=BUCKETS)
 
 
 #: Length of the streams whose processing is timed.
-TIMED_SECONDS = 800.0
+TIMED_SECONDS = 4_000.0
 
 
 def items_of(tuples: int, seed: int = 1, seconds: float = SECONDS) -> StreamItems:

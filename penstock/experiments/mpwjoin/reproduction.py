@@ -146,15 +146,18 @@ def dropped_tuples(settings: Settings) -> Outcome:
     results = [pair.ours.counters["results"] for pair in pairs]
     claims = (
         STATEMENTS["E-MW-3a"].judged(
-            "E-MW-3a", max(abs(share - 0.40) for share in shares) <= 0.03, f"{ranged(shares)} dropped", dropped=shares
+            "E-MW-3a",
+            max(abs(share - 0.40) for share in shares) <= 0.03,
+            f"{ranged([100 * share for share in shares])} % dropped",
+            dropped=shares,
         ),
         STATEMENTS["E-MW-3b"].judged(
             "E-MW-3b",
             min(savings) >= 0.35,
-            f"{ranged(savings)} of them fewer: {listed(np.mean(states, axis=0).tolist())} tuples on average",
+            f"{ranged([100 * saving for saving in savings])} % fewer: {listed(np.mean(states, axis=0).tolist())} tuples on average",
             saving=savings,
         ),
-        STATEMENTS["E-MW-3c"].judged("E-MW-3c", same, f"{ranged(results, 6)} results", results=results),
+        STATEMENTS["E-MW-3c"].judged("E-MW-3c", same, f"{ranged(results)} results", results=results),
         STATEMENTS["E-MW-3d"].judged(
             "E-MW-3d", float(np.median(rates)) > 1.0, f"{middle(rates)} times the rate of MWJoin", rate=rates
         ),
@@ -183,7 +186,7 @@ def _one_punctuated(seed: int, seconds: float = SECONDS) -> Items:
 def _same_bag(id: str, pairs: Sequence[_Pair]) -> Claim:
     results = [pair.ours.counters["results"] for pair in pairs]
     same = sum(pair.has_same_results for pair in pairs)
-    measured = f"equal on {same} of {len(pairs)} streams, {ranged(results, 6)} results"
+    measured = f"equal on {same} of {len(pairs)} streams, {ranged(results)} results"
     return STATEMENTS[id].judged(id, same == len(pairs), measured, results=results)
 
 

@@ -123,3 +123,20 @@ def test_a_rule_sees_columns_that_no_query_reads_and_rows_that_a_query_does_not_
     host = runner(text, 2)
     host.run({"auction": table("auction", [(1, 9, 0)]), "bid": table("bid", [(1, "open", 1), (1, "closed", 9)])})
     assert host.collected.rows("counts") == [{"item": 1, "bids": 1}]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_ends_told_by_another_stream_close_groups_without_a_join(shards: int) -> None:
+    catalog = parse_application("""
+        CREATE STREAM auction (item BIGINT, closes BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+        CREATE STREAM bid (item BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0) PUNCTUATE item AFTER auction.closes ON auction.item;
+        CREATE CQ bids AS SELECT item, count(*) AS n FROM bid GROUP BY item;
+    """)
+    assert check(catalog).is_bounded
+    runner = LocalRunner(build_job(catalog, shards))
+    for item in range(20):
+        opened = pa.RecordBatch.from_pydict({"item": [item], "closes": [10 * item + 15], "ts": [10 * item]})
+        offered = pa.RecordBatch.from_pydict({"item": [item] * 3, "ts": [10 * item + at for at in range(3)]})
+        runner.run({"auction": opened, "bid": offered})
+    assert [row["n"] for row in runner.collected.rows("bids")] == [3] * 18
+    assert all(counters.get("state_rows", 0) <= 2 for counters in runner.report().values())
