@@ -73,7 +73,7 @@ class Basis(StrEnum):
         return {
             Basis.SEEDS: f"{streams} streams",
             Basis.STREAM: "1 stream",
-            Basis.TIME: f"time, {settings.repetitions} turns",
+            Basis.TIME: f"time, {settings.repetitions} turn{'s' if settings.repetitions > 1 else ''}",
             Basis.FORMULA: "a formula, no stream",
             Basis.INSTANCES: "fixed instances",
         }[self]

@@ -37,6 +37,13 @@ class Report:
     load: float | None = None
 
     @property
+    def command(self) -> str:
+        """What makes the same page again."""
+        words = [f"penstock reproduce {self.reproduction.name}"]
+        words += [f"--seeds {self.settings.seeds}"] if self.settings.seeds != Settings().seeds else []
+        return " ".join([*words, *(["--quick"] if self.settings.is_quick else [])])
+
+    @property
     def busy_text(self) -> str:
         """A warning where the machine had other work to do; empty where it had not, or where that is not known."""
         if self.load is None or self.load < _BUSY:
@@ -101,7 +108,7 @@ class Report:
         yield from (f"# {self.reproduction.title}", "")
         yield f"{self.summary}{' (quick mode)' if self.settings.is_quick else ''}. The last column says what each was judged by."
         yield from ((f"{self.busy_text}",) if self.busy_text else ())
-        yield f"Made by `penstock reproduce {self.reproduction.name}`; the experiments repeat [{self.reproduction.reference}]."
+        yield f"Made by `{self.command}`; the experiments repeat [{self.reproduction.reference}]."
         yield from ("", "| Claim | Held | Says | Expected | Measured | Judged by |", "|---|---|---|---|---|---|")
         for claim in self.claims:
             verdict, basis = "held" if claim.held else "**not held**", claim.basis.words(self.settings)

@@ -271,7 +271,11 @@ def _whole_key_schemes(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Sc
     for known, keys in zip(inputs, node.keys, strict=True):
         whole = {name.lower() for name in keys}
         found += [scheme for scheme in known.schemes if {name.lower() for name in scheme.columns} == whole][:1]
-    return found if len(found) == len(node.keys) else []
+    if len(found) < len(node.keys):
+        return []
+    # Where announcements are paired one by one, a range and the single values in it make no pair unless the range comes first.
+    is_mixed = len({scheme.kind is SchemeKind.RANGE for scheme in found}) > 1
+    return [] if is_mixed and _use(node).keeps_waiting else found
 
 
 def _event_time(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:

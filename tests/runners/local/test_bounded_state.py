@@ -36,6 +36,11 @@ class Case:
     shards: int = 1
 
     @property
+    def pairs_by_arrival(self) -> bool:
+        """Whether ranges of one stream are to be paired with single values of another."""
+        return "'paired'" in self.query and len({declared.startswith("ORDERED") for declared in self.declared}) > 1
+
+    @property
     def text(self) -> str:
         return "".join(map(_stream, "abc", self.declared)) + self.query
 
@@ -143,6 +148,7 @@ EARLY = "SELECT /*+ MPWJOIN(early_propagation = FALSE) */ a.k FROM a [RANGE 12],
 @example(case=Case((CLOSED, CLOSED), _join("PJOIN(registry = 'eager', memory_rows = 1)", WINDOWED), 2))
 @example(case=Case((CLOSED, ""), _join("PWJOIN(early_propagation = FALSE)", GROUPED, (" [RANGE 12]", " [RANGE 12]"))))
 @example(case=Case((CLOSED, CLOSED), _join("PWJOIN(drop = FALSE, state = 'split')")))
+@example(case=Case(("UNIQUE (k)", "ORDERED (k)"), _join("PJOIN(registry = 'paired')", GROUPED)))
 @example(case=Case(("", TOLD, TOLD), f"CREATE CQ j AS {EARLY};"))
 @example(case=Case((TOLD, TOLD), "CREATE CQ g AS SELECT k, count(*) AS n FROM a GROUP BY k;"))
 def test_state_is_bounded_in_a_run_exactly_where_check_says_so(case: Case) -> None:
@@ -155,7 +161,10 @@ def test_state_is_bounded_in_a_run_exactly_where_check_says_so(case: Case) -> No
     held = sizes(catalog, case)
     for kind, levels in held.items():
         judged = [verdict for verdict in report.verdicts if verdict.holdings and kind in type(verdict.node).__name__.lower()]
-        assert grows(levels) is not all(verdict.is_bounded for verdict in judged), (kind, levels, str(report))
+        is_bounded = all(verdict.is_bounded for verdict in judged)
+        if kind == "group" and not is_bounded and case.pairs_by_arrival:
+            continue  # whether such punctuations go on depends on which of two streams is ahead: nothing can be proved
+        assert grows(levels) is not is_bounded, (kind, levels, str(report))
 
 
 @pytest.mark.parametrize("hint", ["PJOIN", "XJOIN", "WJOIN", "PWJOIN", "APPROXIMATE(recall = 1)"])
