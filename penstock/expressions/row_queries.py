@@ -18,7 +18,7 @@ from penstock.model.row_patterns import (
     least_before,
     variables_of,
 )
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import Field, Schema, sql_type
 
 
 class SkipTo(StrEnum):
@@ -189,7 +189,7 @@ def check_types(query: RowQuery, schema: Schema) -> None:
     for _, condition in query.definitions:
         kind = type_of(condition, scope_of(query.references_of(condition), schema))
         if kind not in (BOOL, NULL):
-            raise TypeMistake(f"a condition must be true or false; '{condition}' is {kind}", place_of(condition))
+            raise TypeMistake(f"a condition must be true or false; '{condition}' is {sql_type(kind)}", place_of(condition))
     output_of(query, schema)
 
 

@@ -22,7 +22,7 @@ from penstock.expressions.like import like_tokens
 from penstock.expressions.nodes import APPLY, ARITHMETIC, COMPARISONS, TYPE_NAMES, Call, Column, Expr, Literal, quoted_text
 from penstock.expressions.regex_readings import search_plan
 from penstock.expressions.user_functions import Apply
-from penstock.model.schema import TIMESTAMP, Schema
+from penstock.model.schema import TIMESTAMP, Schema, sql_type
 
 INTEGERS: tuple[pa.DataType, ...] = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 FLOATS: tuple[pa.DataType, ...] = (pa.float32(), pa.float64())
@@ -147,7 +147,7 @@ def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 def type_name(kind: pa.DataType) -> str:
     """The name an author knows the type by."""
-    return TYPE_NAMES.get(kind, str(kind)).lower()
+    return sql_type(kind).lower() if kind in TYPE_NAMES else sql_type(kind)
 
 
 def place_of(expr: Expr) -> Place | None:

@@ -52,7 +52,7 @@ from penstock.model.event_patterns import (
     normalised,
     types_of,
 )
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import Field, Schema, sql_type
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Node, Project, Reference, Scan
 
@@ -227,7 +227,8 @@ class _Builder:
         found = source.bare[item.name].type
         if found != item.type:
             first = next(other.alias for other in self.events.types.values() if item.name in other.bare)
-            text = f"'{item.name}' is {item.type} in {first} and {found} in {source.alias}; give one of them another name or type"
+            kinds = f"{sql_type(item.type)} in {first} and {sql_type(found)} in {source.alias}"
+            text = f"'{item.name}' is {kinds}; give one of them another name or type"
             raise TypeMistake(text, source.place)
 
     # -- query ------------------------------------------------------------------------------------------------------------

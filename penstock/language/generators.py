@@ -13,7 +13,7 @@ from penstock.language.resolve import check_condition, named
 from penstock.language.syntax import GeneratorText, Text, Word
 from penstock.model.declarations import EndOfLife, Generator, GeneratorKind, StreamDeclaration
 from penstock.model.elements import FOREVER
-from penstock.model.schema import Schema
+from penstock.model.schema import Schema, sql_type
 from penstock.plan.catalog import Catalog
 
 
@@ -88,4 +88,6 @@ def _check_reference(stream: StreamDeclaration, declared: Generator, catalog: Ca
 def _same(found: pa.DataType, wanted: pa.DataType, what: str, place: Place) -> None:
     alike = found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted))
     if not alike:
-        raise InvalidDeclaration(f"it is {found}, and {what} of the stream is {wanted}; both must have one type", place)
+        raise InvalidDeclaration(
+            f"it is {sql_type(found)}, and {what} of the stream is {sql_type(wanted)}; both must have one type", place
+        )

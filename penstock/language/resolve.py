@@ -19,7 +19,7 @@ from penstock.expressions.parse import from_sqlglot
 from penstock.expressions.typing import type_of
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.syntax import Text, WindowClause
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import Field, Schema, sql_type
 from penstock.plan.nodes.relational import Node, Project
 
 
@@ -177,4 +177,4 @@ def check_condition(expression: Expr, schema: Schema) -> None:
     """Refuse a condition that is no condition."""
     kind = type_of(expression, schema)
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise TypeMistake(f"a condition must be true or false; '{expression}' is {kind}", expression.place)
+        raise TypeMistake(f"a condition must be true or false; '{expression}' is {sql_type(kind)}", expression.place)

@@ -16,7 +16,7 @@ from penstock.model.declarations import (
     Source,
     StreamDeclaration,
 )
-from penstock.model.schema import SQL_TYPES, TIMESTAMP, Field, Schema
+from penstock.model.schema import SQL_TYPES, TIMESTAMP, Field, Schema, sql_type
 
 #: The column that holds arrival time when a stream declares no timestamp.
 ARRIVAL = "ts"
@@ -100,7 +100,7 @@ def _event_time(statement: StreamStatement, columns: dict[str, Field]) -> tuple[
     name = _column(Schema(tuple(columns.values()), f"stream '{statement.name.text}'"), mark.column)
     kind = columns[name.lower()].type
     if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-        text = f"the timestamp column '{name}' is {kind}; it must be a timestamp or an integer attribute that grows"
+        text = f"the timestamp column '{name}' is {sql_type(kind)}; it must be a timestamp or an integer attribute that grows"
         raise InvalidDeclaration(text, mark.column.place)
     disorder = length(mark.delay, bool(pa.types.is_timestamp(kind)))
     if disorder < 0:
@@ -116,7 +116,7 @@ def _punctuations(statement: StreamStatement, schema: Schema) -> EmbeddedPunctua
         return None
     column = _column(schema, statement.punctuations)
     if not pa.types.is_string(schema[column].type):
-        text = f"punctuations are JSON text; column '{column}' is {schema[column].type}, declare it STRING"
+        text = f"punctuations are JSON text; column '{column}' is {sql_type(schema[column].type)}, declare it STRING"
         raise InvalidDeclaration(text, statement.punctuations.place)
     on_bad = _policy(statement, "BAD PUNCTUATION", RowPolicy.QUARANTINE)
     closed = tuple(_column(schema, name) for name in statement.punctuations_on)

@@ -28,13 +28,14 @@ def length(amount: Amount, clock: bool) -> int:
     """A stretch of event time; a clock needs units, an integer attribute must not have any."""
     total = Decimal(0)
     for number, unit in amount.parts:
+        value = _number(number)
         if clock and unit is None:
             text = f"'{number.text}' has no unit, and the stream has clock time; write for example {number.text} SECONDS"
             raise InvalidWindow(text, number.place)
         if not clock and unit is not None:
             text = f"the stream's timestamp is an integer without units; write {number.text} without '{unit.text}'"
             raise InvalidWindow(text, unit.place)
-        total += _number(number) * (_micros(unit) if unit else 1)
+        total += value * (_micros(unit) if unit else 1)
     return _whole(total, amount.place)
 
 
@@ -49,7 +50,14 @@ def _number(word: Word) -> Decimal:
     try:
         return Decimal(word.text.strip())
     except InvalidOperation:
-        raise SyntaxMistake(f"'{word.text}' is no number", word.place) from None
+        if match := _CLOCK.match(word.text.strip()):
+            hours, minutes = int(match[1]), int(match[2])
+            instead = (
+                f"write {hours} HOURS" + (f" {minutes} MINUTES" if minutes else "") + ", or use BEGIN and END for times of day"
+            )
+            raise SyntaxMistake(f"'{word.text}' is a time of day, and a length is wanted; {instead}", word.place) from None
+        instead = "write the number and its unit without quotes: 10 MINUTES"
+        raise SyntaxMistake(f"'{shortened(word.text)}' is no number; {instead}", word.place) from None
 
 
 def _whole(value: Decimal, place: Place) -> int:
@@ -156,8 +164,10 @@ def lifespan(begin: Word | None, end: Word | None, clock: bool, now: int | None)
     if begin and start == FOREVER:
         raise InvalidWindow("a query that begins at Infinity never runs; give a time, or leave BEGIN out", begin.place)
     stop = moment(end, clock, now, start if begin else now) if end else FOREVER
-    place = end or begin
-    return Lifespan(start, stop).check(place.place if place else None)
+    if end and stop <= start:
+        since = f"BEGIN {begin.text}" if begin else "the beginning of time"
+        raise InvalidWindow(f"END {end.text} does not lie after {since}; give a later one", end.place)
+    return Lifespan(start, stop).check(begin.place if begin else None)
 
 
 def moment(word: Word, clock: bool, now: int | None, after: int | None) -> int:

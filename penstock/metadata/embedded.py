@@ -24,7 +24,7 @@ from penstock.errors import InvalidPattern, suggestion
 from penstock.model.patterns import ANY, EMPTY, Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
-from penstock.model.schema import Schema
+from penstock.model.schema import Schema, sql_type
 
 #: Characters of a text that a message repeats.
 _MOST_SHOWN = 200
@@ -129,7 +129,7 @@ def _number(value: int, kind: pa.DataType, where: str) -> int | float:
         try:
             return float(value)
         except OverflowError:
-            raise InvalidPattern(f"{_short(str(value))} is too large for {kind}", where) from None
+            raise InvalidPattern(f"{_short(str(value))} is too large for {sql_type(kind)}", where) from None
     if (pa.types.is_integer(kind) or pa.types.is_timestamp(kind)) and not -(1 << 63) <= value < 1 << 63:
         raise InvalidPattern(f"{_short(str(value))} does not fit 64 bits", where)
     return value

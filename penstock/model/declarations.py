@@ -9,7 +9,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration
-from penstock.model.schema import Schema
+from penstock.model.schema import Schema, sql_type
 
 
 class RowPolicy(StrEnum):
@@ -177,7 +177,8 @@ class StreamDeclaration:
         kind = self.schema[self.timestamp].type
         if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
             raise InvalidDeclaration(
-                f"the timestamp column '{self.timestamp}' is {kind}; it must be a timestamp or an integer attribute that grows",
+                f"the timestamp column '{self.timestamp}' is {sql_type(kind)}; "
+                "it must be a timestamp or an integer attribute that grows",
                 f"stream '{self.name}'",
             )
         if self.disorder < 0:

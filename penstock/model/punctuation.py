@@ -13,7 +13,7 @@ from penstock.errors import Defect, InvalidPattern, suggestion
 from penstock.model.masks import Mask
 from penstock.model.patterns import ANY, EMPTY, Pattern
 from penstock.model.scalars import fits, readable
-from penstock.model.schema import Field, Schema
+from penstock.model.schema import Field, Schema, sql_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,5 +221,5 @@ def _check_type(field: Field, pattern: Pattern, place: str) -> None:
     bounds = [bound for bound in (pattern.lo, pattern.hi) if bound is not None]
     for value in (*pattern.values, *bounds):
         if not fits(value, field.type):
-            found = f"attribute '{field.name}' has type {field.type}, but the pattern {pattern} holds {readable(value)}"
+            found = f"attribute '{field.name}' has type {sql_type(field.type)}, but the pattern {pattern} holds {readable(value)}"
             raise InvalidPattern(f"{found}; give values of the attribute's type", place)

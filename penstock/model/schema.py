@@ -32,6 +32,30 @@ SQL_TYPES: dict[str, pa.DataType] = {
 }
 
 
+#: The word an author knows each type by.
+_WORDS = {kind: word.upper() for word, kind in reversed(SQL_TYPES.items())} | {pa.int32(): "INT", pa.int64(): "BIGINT"}
+_WORDS[pa.string()] = "STRING"
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """A type in the words of SQL; messages never speak of Arrow's.
+
+    Examples
+    --------
+    >>> sql_type(pa.int64()), sql_type(TIMESTAMP), sql_type(pa.list_(pa.float64())), sql_type(pa.struct({"a": pa.int32()}))
+    ('BIGINT', 'TIMESTAMP', 'ARRAY<DOUBLE>', 'STRUCT<a: INT>')
+    """
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{item.name}: {sql_type(item.type)}' for item in kind)}>"
+    if pa.types.is_null(kind):
+        return "VOID"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return _WORDS.get(kind, "TIMESTAMP" if pa.types.is_timestamp(kind) else str(kind).upper())
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One attribute. Any Arrow type may be carried; only those of `SQL_TYPES` can be declared in text."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from penstock.errors import UnreadableFile
-from penstock.model.schema import Field
+from penstock.model.schema import Field, sql_type
 
 #: How Hive and Spark write a directory whose rows have no value.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -89,7 +89,7 @@ def _constant(text: str | None, item: Field, path: Path) -> pa.Scalar:
         return pa.scalar(text).cast(item.type)
     except pa.ArrowException as found:
         raise UnreadableFile(
-            f"'{text}' of its directory is no {item.type} for column '{item.name}'; {_HELP}", f"file '{path}'"
+            f"'{text}' of its directory is no {sql_type(item.type)} for column '{item.name}'; {_HELP}", f"file '{path}'"
         ) from found
 
 

@@ -234,7 +234,7 @@ LIVES = [
     ("BEGIN «'10:00'»", "plan.window", "which was not given; pass now=…, or write a date"),
     ("BEGIN «Now»", "plan.window", "pass now=…"),
     ("BEGIN «Infinity»", "plan.window", "never runs"),
-    ("BEGIN '2026-01-02' END «'2026-01-01'»", "plan.window", "give an END later than BEGIN"),
+    ("BEGIN '2026-01-02' END «'2026-01-01'»", "plan.window", "does not lie after BEGIN"),
     ("BEGIN «'tomorrow'»", "language.syntax", "'YYYY-MM-DD HH:MM:SS', 'HH:MM', Now or Infinity"),
 ]
 
@@ -261,6 +261,46 @@ def test_mistakes_without_a_word_of_their_own_stand_at_the_name_of_the_query() -
     keys = "CREATE CQ «q» AS SELECT b.item FROM bid b, step2 s WHERE b.item = s.n;"
     step = "CREATE STREAM step2 (n INT, at TIMESTAMP, WATERMARK at DELAY OF 1 SECOND);"
     check(STREAMS + step + keys, "plan.invalid", "differ in type; CAST one of them")
+
+
+MISLED = [
+    (
+        "CREATE CQ q AS SELECT count(*) AS n FROM bid [RANGE «'11:30'»]",
+        "language.syntax",
+        "write 11 HOURS 30 MINUTES, or use BEGIN and END",
+    ),
+    (
+        "CREATE CQ q AS SELECT count(*) AS n FROM bid [RANGE «'10 minutes'»]",
+        "language.syntax",
+        "write the number and its unit without quotes",
+    ),
+    (
+        "CREATE CQ q BEGIN '2026-05-01 10:00' END «'2026-05-01 08:00'» AS SELECT item FROM bid",
+        "plan.window",
+        "END 2026-05-01 08:00 does not lie after BEGIN 2026-05-01 10:00; give a later one",
+    ),
+    ("CREATE CQ q AS SELECT item FROM bid WHERE «item»", "language.type", "a condition must be true or false; 'item' is BIGINT"),
+    (
+        "CREATE STREAM z (a BIGINT, m BIGINT, WATERMARK a DELAY OF 0) PUNCTUATIONS FROM «m»",
+        "plan.declaration",
+        "column 'm' is BIGINT",
+    ),
+    (
+        "CREATE CQ q AS SELECT «lenght»(bidder) AS n FROM bid",
+        "language.syntax",
+        "there is no function 'lenght'. Did you mean 'length'?",
+    ),
+    (
+        "CREATE CQ q AS SELECT «regexp_extract»(bidder, 'x', 1) AS n FROM bid",
+        "language.syntax",
+        "there is no function 'regexp_extract'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("marked", "code", "message"), MISLED)
+def test_mistakes_speak_of_what_was_written(marked: str, code: str, message: str) -> None:
+    check(STREAMS + marked, code, message)
 
 
 def test_the_whole_message_reads_as_promised() -> None:

@@ -160,7 +160,7 @@ def test_a_valid_punctuation_takes_the_schemas_spelling_and_normal_form():
             "no attribute 'item'; it has item_id, bidder_id, bid_price. Did you mean 'item_id'?",
         ),
         (("item_id", "ITEM_ID"), (ANY, ANY), "named twice"),
-        (("item_id",), (constant("180"),), "attribute 'item_id' has type int64, but the pattern '180' holds '180'"),
+        (("item_id",), (constant("180"),), "attribute 'item_id' has type BIGINT, but the pattern '180' holds '180'"),
         (("item_id",), (between(None, "x"),), "attribute 'item_id'"),
         (("item_id",), (one_of([1, True, "x"]),), "attribute 'item_id'"),
         (("bid_price",), (constant(True),), "attribute 'bid_price'"),

@@ -20,7 +20,7 @@ from penstock.metadata.constraints.queries import registered, watched_types
 from penstock.metadata.constraints.registration import terminal_types
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.model.event_patterns import Strategy
-from penstock.model.schema import TIMESTAMP, Schema
+from penstock.model.schema import TIMESTAMP, Schema, sql_type
 from penstock.plan.nodes.relational import OverOne, Union, has_clock_time
 
 
@@ -106,13 +106,13 @@ class PatternMatch(OverOne):
     def _check(self) -> None:
         events, query = self.input.schema, self.query
         if not pa.types.is_string(kind := events[query.type_column].type):
-            raise TypeMistake(f"the type of an event is a text; column '{query.type_column}' is {kind}")
+            raise TypeMistake(f"the type of an event is a text; column '{query.type_column}' is {sql_type(kind)}")
         if query.position_column and not pa.types.is_integer(kind := events[query.position_column].type):
-            raise TypeMistake(f"the number of an event is an integer; column '{query.position_column}' is {kind}")
+            raise TypeMistake(f"the number of an event is an integer; column '{query.position_column}' is {sql_type(kind)}")
         for condition in query.conditions:
             kind = type_of(condition, reference_schema(references_of(condition), events))
             if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-                raise TypeMistake(f"a condition must be true or false; '{condition}' is {kind}", condition.place)
+                raise TypeMistake(f"a condition must be true or false; '{condition}' is {sql_type(kind)}", condition.place)
         if self.constraints is not None and not query.key:
             raise InvalidPlan("constraints speak of traces, and a query without key has none; name the key: [order_id]")
 

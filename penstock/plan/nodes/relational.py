@@ -21,7 +21,7 @@ from penstock.model.elements import FOREVER
 from penstock.model.join_kinds import JoinKind
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
-from penstock.model.schema import TIMESTAMP, Field, Schema
+from penstock.model.schema import TIMESTAMP, Field, Schema, sql_type
 from penstock.model.windows import MOST_WINDOWS, Framed, Lifespan, Rows, Sliding, Unbounded, Window
 
 if TYPE_CHECKING:
@@ -179,7 +179,9 @@ class WindowJoin:
             for mine, other in zip(self.keys[0], key, strict=True):
                 left, right = self.parts[0].schema[mine].type, part.schema[other].type
                 if left != right:
-                    raise InvalidPlan(f"join keys {mine} ({left}) and {other} ({right}) differ in type; CAST one of them")
+                    raise InvalidPlan(
+                        f"join keys {mine} ({sql_type(left)}) and {other} ({sql_type(right)}) differ in type; CAST one of them"
+                    )
         framed = [isinstance(window, Framed) for window in self.windows]
         if any(framed) and not all(framed):
             raise InvalidPlan("a join mixes windows with and without ADVANCE; give every input the same form")
