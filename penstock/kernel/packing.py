@@ -38,6 +38,8 @@ EVERYWHERE = ("*",)
 TIME, PARTITION, POSITION, MARK, KEEP = "_time", "_partition", "_position", "_mark", "_keep"
 #: Whether a column that must have a value, and that the entry does not have, has none.
 MISSING = "_missing"
+#: Their types; texts where nothing is said.
+SYSTEM_TYPES = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_(), MISSING: pa.bool_()}
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = 16

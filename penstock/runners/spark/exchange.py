@@ -13,7 +13,7 @@ from penstock.columnar.masks import without_idle_masks
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.damage import BAD, set_damage_apart
-from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME, Route, pack
+from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
@@ -187,8 +187,8 @@ def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
 
 
 def _no_rows(names: tuple[str, ...], route: Route) -> pa.RecordBatch:
-    types = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_()}
-    return _empty([*route.columns, *(pa.field(name, types.get(name, pa.string())) for name in names[len(route.columns) :])])
+    added = names[len(route.columns) :]
+    return _empty([*route.columns, *(pa.field(name, SYSTEM_TYPES.get(name, pa.string())) for name in added)])
 
 
 def _empty(fields: Iterable[pa.Field]) -> pa.RecordBatch:
