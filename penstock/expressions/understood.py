@@ -64,11 +64,11 @@ class Understood:
         # The name of a type is looked up as a whole.
         for node in tree.walk(prune=lambda part: isinstance(part, exp.DataType)):
             if type(node) not in self.read or self._is_misplaced(node):
-                raise SyntaxMistake(self.refusal(node, sql), place(node))
+                raise SyntaxMistake(self.refusal(node, sql), _nearest(node, place))
             for name, value in node.args.items():
                 if self._is_unread(node, name, value):
                     what, instead = self._advice(node, name)
-                    where = _place_of_value(value, place) or _place_of_word(what, node, sql, at) or place(node)
+                    where = _place_of_value(value, place) or _place_of_word(what, node, sql, at) or _nearest(node, place)
                     scope = " on streams" if isinstance(node, exp.Query) else ""
                     raise SyntaxMistake(f"{what} is not available{scope}: {instead}", where)
 
@@ -116,6 +116,16 @@ def _refuse_deep(tree: exp.Expr, place: Callable[[exp.Expr], Place | None]) -> N
         for part in node.iter_expressions():
             is_same = isinstance(part, exp.Paren) or (isinstance(part, _LISTS) and type(part) is type(node))
             waiting.append((part, depth if is_same else depth + 1))
+
+
+def _nearest(node: exp.Expr, place: Callable[[exp.Expr], Place | None]) -> Place | None:
+    """The place of a node, or of the first one around it that has any."""
+    around: exp.Expr | None = node
+    while around is not None:
+        if (found := place(around)) is not None:
+            return found
+        around = around.parent
+    return None
 
 
 def _is_item(star: exp.Expr) -> bool:

@@ -55,7 +55,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             statement = self._parse_declaration()
             if self._curr:
                 raise self._mistake(f"'{self._curr.text}' is not expected here; is a comma, an operator or ';' missing?")
-            refuse_unread(statement, statement.text)
+            refuse_unread(statement, statement.text, statement.name.place)
             found.append(statement)
         return found
 

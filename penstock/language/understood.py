@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 
 from sqlglot import exp
 
+from penstock.errors import Place
 from penstock.expressions.understood import EXPRESSIONS, Kind, Understood
 from penstock.language.syntax import Text
 
@@ -83,10 +84,10 @@ STATEMENTS = Understood(
 )
 
 
-def refuse_unread(statement: object, text: Text) -> None:
-    """Raise at the first word of a statement that means nothing to Penstock."""
+def refuse_unread(statement: object, text: Text, here: Place) -> None:
+    """Raise at the first word of a statement that means nothing to Penstock, or, where it has no place, at `here`."""
     for tree in _trees(statement):
-        STATEMENTS.check(tree, text.sql, text.place_of, text.place)
+        STATEMENTS.check(tree, text.sql, lambda node: text.place_of(node) or (None if node.parent else here), text.place)
 
 
 def _trees(part: object) -> Iterator[exp.Expr]:

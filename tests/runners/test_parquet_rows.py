@@ -122,7 +122,7 @@ def test_directories_below_the_base_give_their_columns(tmp_path: Path) -> None:
     assert read(nobody, tmp_path, **fields) == [{"id": 3, "kind": None, "day": None, "n": None}]
     # What lies above the base says nothing.
     assert read(path, path.parent, id=pa.int64(), kind=pa.string())[0] == {"id": 1, "kind": None}
-    with pytest.raises(UnreadableFile, match="'A/B' of its directory is no int64 for column 'kind'"):
+    with pytest.raises(UnreadableFile, match="'A/B' of its directory is no BIGINT for column 'kind'"):
         read(path, tmp_path, kind=pa.int64())
 
 

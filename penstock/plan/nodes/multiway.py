@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidPlan
 from penstock.model.join_kinds import JoinKind
+from penstock.model.schema import sql_type
 from penstock.model.windows import Sliding, Unbounded
 from penstock.plan.nodes.relational import WindowJoin
 
@@ -43,7 +44,7 @@ class MJoin(WindowJoin):
             left = self.parts[link.left].schema[link.left_column].type
             right = self.parts[link.right].schema[link.right_column].type
             if left != right:
-                columns = f"{link.left_column} ({left}) and {link.right_column} ({right})"
+                columns = f"{link.left_column} ({sql_type(left)}) and {link.right_column} ({sql_type(right)})"
                 raise InvalidPlan(f"join keys {columns} differ in type; CAST one of them")
 
     def columns_of(self, port: int) -> tuple[str, ...]:
