@@ -18,6 +18,7 @@ from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.group_by.sequencing import RowPositions, TimePositions
 from penstock.operators.segments import SegmentLog, sizes_of
 from penstock.operators.waiting import Waiting, check_promise
+from penstock.operators.window_limit import refuse_too_many
 
 _MOST_SEGMENTS = 8
 #: Column of remembered rows: the last window in which the value has been reported.
@@ -136,6 +137,7 @@ class Distinct:
         same = own[order][1:] == own[order][:-1]
         before[order[1:][same]] = last[order[:-1][same]]
         start = np.maximum(first, before + 1)
+        refuse_too_many(start, last, self._window)
         copies = np.maximum(last - start + 1, 0)
         self._remember(columns, last, np.flatnonzero(copies))
         return rows.take(np.repeat(np.arange(rows.num_rows), copies))

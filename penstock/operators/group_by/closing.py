@@ -10,15 +10,13 @@ import pyarrow as pa
 
 from penstock.columnar.codes import order_codes
 from penstock.columnar.hashing import hash_columns
-from penstock.errors import TooManyWindows
 from penstock.model.batch import Batch, Int64s
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.group_by.layout import Groups, Layout
+from penstock.operators.window_limit import refuse_too_many
 
 #: Stored rows times windows that are held in memory at once; more windows are closed in several steps.
 _MOST_ROWS = 2_000_000
-#: Windows that one step may answer for one stored row.
-_MOST_WINDOWS = 1_000_000
 
 
 class Closing:
@@ -64,7 +62,7 @@ class Closing:
         if not len(chosen):
             return
         first, last = first[chosen], last[chosen]
-        self._refuse_too_many(first, last)
+        refuse_too_many(first, last, self._window)
         pending = [(int(first.min()), int(last.max()))]
         while pending:
             low, high = pending.pop()
@@ -76,16 +74,6 @@ class Closing:
             elif lengths.any():
                 index, windows = _spread(start, lengths)
                 yield self._shaped(self._layout.results(rows, chosen[index], windows))
-
-    def _refuse_too_many(self, first: Int64s, last: Int64s) -> None:
-        """Windows that keep or gain rows may have to answer for a row without end: a single time far ahead suffices."""
-        most = int((last - first).max()) + 1
-        if most > _MOST_WINDOWS:
-            raise TooManyWindows(
-                f"event time went so far at once that {most:,} windows ({self._window}) have to be answered for one group; "
-                f"{_MOST_WINDOWS:,} are allowed. Look for a wrong timestamp in the source; give the query an END, "
-                f"or the window larger steps"
-            )
 
     def _shaped(self, groups: Groups) -> tuple[Batch, int]:
         order = _order(groups)

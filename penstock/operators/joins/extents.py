@@ -16,6 +16,7 @@ from penstock.columnar.matching import shifted
 from penstock.model.batch import Int64s
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
+from penstock.operators.window_limit import refuse_too_many
 
 
 class Extents(Protocol):
@@ -125,6 +126,7 @@ class FramedExtents:
 
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
         first, last = self._common(bound)
+        refuse_too_many(first, last, " | ".join(map(str, self.windows)))
         return first, np.maximum(last - first + 1, 0)
 
     def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:

@@ -145,8 +145,17 @@ def test_one_time_in_the_far_future_or_past_costs_no_more_than_another(window: s
     assert near == far
 
 
-@pytest.mark.parametrize("window", ["[LANDMARK RANGE 10, ADVANCE 5]", "[RANGE 10 MOVE (2, 4)]"])
-def test_windows_that_would_be_answered_without_end_are_refused_by_name(window: str) -> None:
-    counted = f"CREATE CQ q AS SELECT k, count(*) AS n FROM l {window} GROUP BY k;"
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT k, count(*) AS n FROM l [LANDMARK RANGE 10, ADVANCE 5] GROUP BY k",
+        "SELECT k, count(*) AS n FROM l [RANGE 10 MOVE (2, 4)] GROUP BY k",
+        "SELECT DISTINCT k FROM l [RANGE 10 MOVE (2, 4)]",
+        "SELECT l.k FROM l [RANGE 10 MOVE (2, 4)], r [RANGE 10 MOVE (2, 4)] WHERE l.k = r.k",
+        "SELECT l.k FROM l [RANGE 10 MOVE (2, 4)] LEFT JOIN r [RANGE 10 MOVE (2, 4)] ON l.k = r.k",
+    ],
+)
+def test_windows_that_would_be_answered_without_end_are_refused_by_name(select: str) -> None:
+    counted = f"CREATE CQ q AS {select};"
     with pytest.raises(TooManyWindows, match=r"capacity\.windows"):
         answers(counted, [(3, 2, 0), (FAR, 3, 0)])
