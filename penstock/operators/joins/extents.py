@@ -93,8 +93,9 @@ class FramedExtents:
         """The last window that the query answers; of windows that it cuts off, landmarks go on without holding more."""
         ends = [window.closed_before(self.life.end - self.life.origin, window.least_number(self.life)) for window in self.windows]
         if not self.emit_partial:
-            return min(ends) - 1
-        return max(ends) if all(window.is_landmark for window in self.windows) else FOREVER
+            # A fixed window that is complete is so for good, and bounds nobody else's.
+            return min((end for end, window in zip(ends, self.windows, strict=True) if window.move_end or not end), default=1) - 1
+        return max((end for end, window in zip(ends, self.windows, strict=True) if window.is_landmark), default=FOREVER)
 
     def _common(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s]:
         numbers = [self._numbers(port, ts) for port, ts in bound.items()]

@@ -202,7 +202,8 @@ class WindowJoin:
             return
         if not self.life.has_begin or self.life.end == FOREVER:
             raise InvalidPlan(f"{text}, without end; give the query BEGIN and END")
-        most = max((self.life.end - self.life.begin) // window.move_end for window in self.windows if isinstance(window, Framed))
+        steps = [window.move_end for window in self.windows if isinstance(window, Framed) and window.is_landmark]
+        most = max((self.life.end - self.life.begin) // step for step in steps)
         if most > MOST_WINDOWS:
             raise InvalidPlan(f"{text}: {most:,} of them, and {MOST_WINDOWS:,} are allowed; move it in larger steps")
 

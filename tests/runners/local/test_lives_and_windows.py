@@ -129,6 +129,15 @@ def test_emit_partial_joins_the_window_that_the_end_cuts_off(clause: str) -> Non
     assert answers(f"CREATE CQ q BEGIN 0 END 12 EMIT PARTIAL AS {alone};", restart=True) == [(0, 2), (11, 4), (5, 3)]
 
 
+def test_a_landmark_window_beside_another_is_counted_up_to_the_one_that_the_end_cuts_off() -> None:
+    """Windows of the first input end at 4, 8 and, cut off, at 10."""
+    alone = "SELECT l.i AS a FROM l [LANDMARK RANGE 4, ADVANCE 4] ANTI JOIN r {other} ON l.k = r.k + 100"
+    tumbling, fixed = alone.format(other="[RANGE 4, ADVANCE 4]"), alone.format(other="[FIXED RANGE 4]")
+    for text in (tumbling, fixed):
+        assert answers(f"CREATE CQ q BEGIN 0 END 10 AS {text};") == [(0, 2), (0, 2), (5, 3)]
+        assert answers(f"CREATE CQ q BEGIN 0 END 10 EMIT PARTIAL AS {text};") == [(0, 2), (0, 2), (0, 2), (5, 3), (5, 3)]
+
+
 def test_emit_partial_without_a_window_to_cut_is_refused() -> None:
     for select in ("SELECT k FROM l", "SELECT l.k FROM l [RANGE 5], r [RANGE 5] WHERE l.k = r.k"):
         with pytest.raises(InvalidWindow, match="EMIT PARTIAL is for windows that END cuts off"):
