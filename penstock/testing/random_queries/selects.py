@@ -115,7 +115,8 @@ def _grouping(draw: st.DrawFn, source: Select) -> _Grouping:
     keys = draw(st.sampled_from(["", key, key, f"{key}, s" if source.is_base else key]))
     wanted = [*([f"{key} AS g"] if keys else []), "count(*) AS n"]
     own = [*wanted, *(f"{call} AS x{at}" for at, call in enumerate(calls))]
-    theirs = list(own)
+    # DuckDB's count_if is NULL where every condition is.
+    theirs = [text.replace(f"count_if({argument} > 1)", f"count_if(coalesce({argument} > 1, false))") for text in own]
     if chosen:
         # Of rows with equal order that with the greatest argument, or least, is taken, and NULL is below everything.
         own.append(f"{chosen}_by({other}, {key}) AS y")
