@@ -92,6 +92,8 @@ class Composition:
     quarantines: dict[str, str] = field(default_factory=dict)
     told_by_spark: set[str] = field(default_factory=set)
     keeps_watermark: bool = False
+    #: Directory for what operators refuse of rows that are no stream's any more: the outermost that is given.
+    quarantine: str = ""
     _taken: set[str] = field(default_factory=lambda: {ANSWER})
 
     @classmethod
@@ -101,6 +103,7 @@ class Composition:
         return made
 
     def add(self, name: str, call: Call) -> None:
+        self.quarantine = self.quarantine or call.quarantine
         # Inputs of the outer call keep their names: messages speak of them.
         names = {wanted: self._free(wanted) for wanted in call.inputs}
         for wanted, part in call.inputs.items():
@@ -143,12 +146,15 @@ class Answers(ClassicDataFrame):
     ----------
     is_fusable
         Whether another call may take in this one instead of its rows.
+    controls
+        As `composed` takes them.
     """
 
-    def __init__(self, frame: DataFrame, call: Call, is_fusable: bool) -> None:
+    def __init__(self, frame: DataFrame, call: Call, is_fusable: bool, controls: Controls | None) -> None:
         super().__init__(frame._jdf, frame.sparkSession)
         self.call = call
         self.is_fusable = is_fusable
+        self._controls = controls
 
     def withWatermark(self, eventTime: str, delayThreshold: str) -> DataFrame:  # noqa: N802, N803 - as Spark calls it
         """Have Spark's operators take this column for event time.
@@ -156,7 +162,7 @@ class Answers(ClassicDataFrame):
         How late its values can be is known where windows bound it; then the delay is only added. Elsewhere it is the user's word.
         """
         column = next((name for name in self.columns if name.lower() == eventTime.lower()), eventTime)
-        return _watermarked(self.call, column, delayThreshold)
+        return _watermarked(self.call, column, delayThreshold, self._controls)
 
 
 def composed(call: Call, is_fusable: bool = True, controls: Controls | None = None) -> Answers:
@@ -173,16 +179,17 @@ def composed(call: Call, is_fusable: bool = True, controls: Controls | None = No
     known = made.times
     columns = _trusted(known, made)
     delay = max((known.columns[name].below_frontier for name in columns), default=None)
-    return Answers(_frame(made, delay, columns, known.row_time, controls), call, is_fusable)
+    return Answers(_frame(made, delay, columns, known.row_time, controls), call, is_fusable, controls)
 
 
-def _watermarked(call: Call, column: str, delay: str) -> DataFrame:
+def _watermarked(call: Call, column: str, delay: str, controls: Controls | None) -> DataFrame:
     made = Composition.of(call)
     known = made.times
-    if column in _trusted(known, made):
-        later = known.columns[column].below_frontier + micros_of(delay, "withWatermark")
-        return _frame(made, later, (column,), known.row_time)
-    return _frame(made, None, (), ()).withWatermark(column, delay)
+    added = micros_of(delay, "withWatermark")
+    # Where Spark's watermark came in it cannot be put off here; Spark says so itself.
+    if column in _trusted(known, made) and (not added or not made.keeps_watermark):
+        return _frame(made, known.columns[column].below_frontier + added, (column,), known.row_time, controls)
+    return _frame(made, None, (), (), controls).withWatermark(column, delay)
 
 
 def _trusted(known: Delays, made: Composition) -> tuple[str, ...]:
@@ -206,7 +213,7 @@ def _frame(
     tells = delay is not None and not made.keeps_watermark
     decided = controls(spark, job, run) if controls is not None else None
     pipeline = build_pipeline(
-        job, lambda source: made.frames[source.name], decided, run, quarantines=made.quarantines,
+        job, lambda source: made.frames[source.name], decided, run, quarantine=made.quarantine, quarantines=made.quarantines,
         told_by_spark=frozenset(made.told_by_spark), delay=delay if tells else None, observed=metrics_of(run),
     )  # fmt: skip
     return speaking_of(answers(pipeline, pipeline.frame, ANSWER), columns, row_time)

@@ -18,6 +18,8 @@ from pyspark.sql import functions as f
 
 import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
+from penstock.runners.spark.composing import Answers, Composition
+from penstock.runners.spark.event_time import watermarked
 from penstock.runners.spark.failures import translated
 from penstock.runners.spark.feed import register
 from penstock.runners.spark.pipeline import reading
@@ -134,6 +136,7 @@ def test_calls_over_calls_are_one_job_and_anything_between_them_changes_nothing(
     pairs = ps.join(left, ps.filter(right, ["id % 3 != 0"]), on="key", within="5 milliseconds")
     fused = ps.aggregate(ps.stream(pairs), **wanted)
     apart = ps.aggregate(pairs.where("id % 2 >= 0").withColumn("more", pairs.id), **wanted)
+    assert isinstance(fused, Answers)
     assert _stages(fused) == 1
     assert _stages(apart) == 2
     found = written(fused, tmp_path / "fused", "fused")
@@ -148,6 +151,25 @@ def test_calls_over_calls_are_one_job_and_anything_between_them_changes_nothing(
     both = ps.join(pairs, other, on="key", within="1 second", suffix="_2")
     assert _stages(both) == 2
     assert both.columns[-2:] == ["ts_2", "id_2"]
+    inner = ps.filter(left, ["id % 3 != 0"], quarantine="inner")
+    outer = ps.aggregate(inner, **wanted)
+    assert isinstance(outer, Answers)
+    made = Composition.of(outer.call)
+    assert (made.quarantine, made.quarantines) == ("inner", {"frame2": "inner"})
+
+
+def test_spark_is_told_of_which_column_its_watermark_speaks(session: SparkSession) -> None:
+    left, right = (stream(session, PAIRS, name).withWatermark("ts", "2 seconds") for name in ("left", "right"))
+    pairs = ps.join(left, right, on="key", within="5 milliseconds")
+    assert watermarked(pairs.schema) == ["ts", "ts_right"]
+    assert watermarked(pairs.withWatermark("ts_right", "1 second").schema) == ["ts_right"]
+    assert watermarked(ps.join(left, right, on="key").schema) == []
+    counted = ps.aggregate(pairs, "key", "20 milliseconds", COUNTED)
+    assert watermarked(counted.schema) == ["window_start", "window_end"]
+    behind = ps.aggregate(ps.stream(left.dropDuplicatesWithinWatermark(["id"])), "key", "20 milliseconds", COUNTED)
+    assert watermarked(behind.schema) == ["window_end"]
+    with pytest.raises(InvalidDeclaration, match="speaks of ts and ts_2; say which one is event time"):
+        ps.aggregate(left.join(right.select("key", right.ts.alias("ts_2")), "key"), "key", "1 second", COUNTED)
 
 
 def _stages(frame: DataFrame) -> int:
