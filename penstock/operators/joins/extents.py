@@ -90,12 +90,12 @@ class FramedExtents:
         return first, last if self.life.end == FOREVER else np.minimum(last, self._last_number())
 
     def _last_number(self) -> int:
-        """The last window that the query answers; of windows that it cuts off, landmarks go on without holding more."""
+        """The last window that the query answers. Of landmark windows the first that it cuts off: later ones hold no more."""
         ends = [window.closed_before(self.life.end - self.life.origin, window.least_number(self.life)) for window in self.windows]
         if not self.emit_partial:
             # A fixed window that is complete is so for good, and bounds nobody else's.
             return min((end for end, window in zip(ends, self.windows, strict=True) if window.move_end or not end), default=1) - 1
-        return max((end for end, window in zip(ends, self.windows, strict=True) if window.is_landmark), default=FOREVER)
+        return min((end for end, window in zip(ends, self.windows, strict=True) if window.is_landmark), default=FOREVER)
 
     def _common(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s]:
         numbers = [self._numbers(port, ts) for port, ts in bound.items()]
