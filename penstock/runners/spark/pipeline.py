@@ -124,7 +124,9 @@ def _observed(frame: DataFrame, direct: str, name: str) -> DataFrame:
 def answers(pipeline: Pipeline, frame: DataFrame, query: str) -> DataFrame:
     """The plain rows of one query from the pipeline's DataFrame (or a micro-batch of it)."""
     if pipeline.direct:
-        return frame.where(f.col(REPORT).isNull()).drop(REPORT, FRONTIER)
+        # A column that is read to the end is not dropped half-way: that would copy every row once more.
+        last = FRONTIER if FRONTIER in frame.columns else REPORT
+        return frame.where(f.col(last).isNull()).drop(REPORT, FRONTIER)
     schema = pipeline.job.outputs[query].arrow
     mine = frame.where(f.get_json_object("header", "$.k") == "output").where(f.get_json_object("header", "$.e") == query)
     return mine.select("header", "body").mapInArrow(_unpacking_task(schema), from_arrow_schema(schema))

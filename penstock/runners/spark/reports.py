@@ -48,9 +48,14 @@ class BatchReport:
         return sum(counters.get("state_bytes", 0) for counters in self.operators.values())
 
 
-def read_report(progress: Mapping[str, Any], name: str = OBSERVED) -> BatchReport | None:
-    """The report of a pipeline inside Spark's progress of one micro-batch; None if the batch had no stateful work."""
-    observed = progress.get("observedMetrics", {}).get(name)
+def read_report(progress: Mapping[str, Any], name: str = "") -> BatchReport | None:
+    """The report of a pipeline inside Spark's progress of one micro-batch; None if the batch had no stateful work.
+
+    `name` is what its metrics are called; empty: those of an application, or of the only call in the query.
+    """
+    metrics = progress.get("observedMetrics", {})
+    names = [name] if name else [each for each in metrics if each.split("-")[0] == OBSERVED]
+    observed = metrics.get(names[0]) if len(names) == 1 else None
     if observed is None:
         return None
     report = BatchReport(
