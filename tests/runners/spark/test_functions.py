@@ -129,7 +129,9 @@ def test_a_join_has_the_columns_its_kind_gives_it(session: SparkSession) -> None
         ps.join(left, right, on="key", within="1 second", how="outside")
 
 
-def test_calls_over_calls_are_one_job_and_anything_between_them_changes_nothing(session: SparkSession, tmp_path: Path) -> None:
+def test_calls_over_calls_are_one_job_and_a_step_of_sparks_between_them_adds_no_answer(
+    session: SparkSession, tmp_path: Path
+) -> None:
     """A join of a join and a grouping behind it, fused, and cut apart by steps of Spark's."""
     left, right = (stream(session, PAIRS, name).withWatermark("ts", "0 seconds") for name in ("left", "right"))
     wanted: dict[str, Any] = {"by": "key", "window": "20 milliseconds", "aggregates": {"n": "count(*)"}}
