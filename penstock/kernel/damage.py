@@ -47,6 +47,11 @@ def set_damage_apart(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({**columns, BAD: pa.array(told, pa.string())})
 
 
+def is_damaged(rows: pa.RecordBatch) -> bool:
+    """Whether any value is; costs one look at each column."""
+    return any(_damage(column) is not None for column in rows.columns)
+
+
 def _damage(column: pa.Array) -> Mask | None:
     """Which values are damaged; None if all are sound."""
     kind = column.type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame
 from penstock.columnar.masks import without_idle_masks
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
-from penstock.kernel.damage import BAD, set_damage_apart
+from penstock.kernel.damage import BAD, is_damaged, set_damage_apart
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
+from penstock.lowering.stages import SourceEntry
+from penstock.model.schema import Field
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefixed import fields_read, prefixed
@@ -40,18 +42,76 @@ class _Item:
     source: str = ""
 
 
-def crossing(frame: DataFrame, prefix: Prefix) -> tuple[DataFrame, tuple[str, ...]]:
-    """The select list and the columns packing needs, as Spark SQL: this part is Catalyst's. And what packing calls the latter."""
-    items = [*_columns(prefix), *_system_columns(frame, prefix)]
-    return frame.selectExpr(*_select_list(items)), tuple(item.name for item in items[len(prefix.items) :])
+class Entry(Protocol):
+    """One of the entries of a stream: what it takes of the rows that a task has read for all of them."""
+
+    @property
+    def route(self) -> Route: ...
+
+    def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
+        """Columns of the entry and system columns; damage in columns that it does not read is none of its business."""
+
+    def no_rows(self) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """An entry whose columns Catalyst has computed; `taken` are their places, in the order of `names`."""
+
+    route: Route
+    names: tuple[str, ...]
+    taken: tuple[int, ...]
+
+    def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
+        mine = pa.RecordBatch.from_arrays([read.column(place) for place in self.taken], names=list(self.names))
+        return mine if is_sound else set_damage_apart(mine)
+
+    def no_rows(self) -> pa.RecordBatch:
+        added = self.names[len(self.route.columns) :]
+        return _empty([*self.route.columns, *(pa.field(name, SYSTEM_TYPES.get(name, pa.string())) for name in added)])
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """An entry of a stream whose files tasks read: they do themselves what Catalyst does elsewhere."""
+
+    route: Route
+    prefix: Prefix
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return fields_read(self.prefix)
+
+    def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
+        mine = read.select([item.name for item in self.fields])
+        return prefixed(self.prefix, mine if is_sound else set_damage_apart(mine))
+
+    def no_rows(self) -> pa.RecordBatch:
+        return prefixed(self.prefix, _empty(pa.field(item.name, item.type) for item in self.fields))
+
+
+def crossing(frame: DataFrame, sources: Sequence[SourceEntry]) -> tuple[DataFrame, tuple[Crossed, ...]]:
+    """The select lists of all entries of a stream and what packing needs, as Spark SQL: this part is Catalyst's.
+
+    What several entries ask for is computed once, and crosses once.
+    """
+    found: dict[str, _Item] = {}
+    entries = []
+    for source in sources:
+        items = [*_columns(source.prefix), *_system_columns(frame, source.prefix)]
+        for item in items:
+            found.setdefault(item.text, item)
+        places = {text: place for place, text in enumerate(found)}
+        names = (*source.route.columns.names, *(item.name for item in items[len(source.prefix.items) :]))
+        entries.append(Crossed(source.route, names, tuple(places[item.text] for item in items)))
+    return frame.selectExpr(*_select_list(list(found.values()))), tuple(entries)
 
 
 def _columns(prefix: Prefix) -> Iterator[_Item]:
     schema = prefix.stream.schema
-    for number, (_, expr) in enumerate(prefix.items):
+    for _, expr in prefix.items:
         source = schema[expr.name].name if isinstance(expr, Column) else ""
-        # Plain names for the crossing: a qualified name such as `b.price` would be read as a field of a struct.
-        yield _Item(spark_sql(expr, schema), f"_c{number}", source)
+        yield _Item(spark_sql(expr, schema), "", source)
 
 
 def _system_columns(frame: DataFrame, prefix: Prefix) -> Iterator[_Item]:
@@ -75,61 +135,63 @@ def _system_columns(frame: DataFrame, prefix: Prefix) -> Iterator[_Item]:
 
 def _select_list(items: Sequence[_Item]) -> Iterator[str]:
     """Columns keep their names where they can: a list that only repeats the frame's columns is dropped by Catalyst."""
-    taken = {item.name for item in items}
-    for item in items:
+    taken = {f"_c{number}" for number in range(len(items))}
+    for number, item in enumerate(items):
         keeps = item.source.isidentifier() and item.source.lower() not in taken
         taken.add(item.source.lower())
-        yield item.text if keeps or item.source == item.name else f"{item.text} AS {item.name}"
+        # Plain names for the crossing: a qualified name such as `b.price` would be read as a field of a struct.
+        yield item.text if keeps else f"{item.text} AS _c{number}"
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def packed(source: DataFrame | ParquetFiles, prefix: Prefix, route: Route) -> DataFrame:
-    """Packets of one source entry."""
-    if isinstance(source, ParquetFiles):
-        return source.listing.mapInArrow(_speaking(reading_task(source.base, prefix, route)), PACKET_SCHEMA)
-    crossed, system = crossing(source, prefix)
-    return crossed.mapInArrow(_speaking(packing_task(route, system)), PACKET_SCHEMA)
+def packed(frame: DataFrame | ParquetFiles, sources: Sequence[SourceEntry]) -> DataFrame:
+    """Packets of all entries of one stream, from one reading of it."""
+    if isinstance(frame, ParquetFiles):
+        entries = tuple(FromFile(source.route, source.prefix) for source in sources)
+        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, entries)), PACKET_SCHEMA)
+    crossed, taken = crossing(frame, sources)
+    return crossed.mapInArrow(_speaking(packing_task(taken)), PACKET_SCHEMA)
 
 
 def _speaking(task: Task) -> Task:
     return lambda batches: in_one_sentence(task(batches))
 
 
-def packing_task(route: Route, system: tuple[str, ...]) -> Task:
-    """The function of one map task; it is shipped, so it holds the route, the names of its columns and nothing else."""
-    names = (*route.columns.names, *system)
+def packing_task(entries: Sequence[Entry]) -> Task:
+    """The function of one map task; it is shipped, so it holds the entries and nothing else."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packing = _Packing(route, first_position())
+        packing = _Packing(entries, first_position())
         for batch in batches:
-            yield from packing.add(set_damage_apart(without_idle_masks(batch).rename_columns(names)))
-        yield from packing.finish(lambda: _no_rows(names, route))
+            yield from packing.add(without_idle_masks(batch))
+        yield from packing.finish()
 
     return run
 
 
-def reading_task(base: str, prefix: Prefix, route: Route) -> Task:
-    """The function of a map task that is handed paths instead of rows, and does itself what Catalyst does elsewhere."""
-    fields = fields_read(prefix)
+def reading_task(base: str, entries: Sequence[FromFile]) -> Task:
+    """The function of a map task that is handed paths instead of rows."""
+    wanted = {item.name for entry in entries for item in entry.fields}
+    fields = [item for item in entries[0].prefix.stream.schema if item.name in wanted]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packing = _Packing(route, first_position())
+        packing = _Packing(entries, first_position())
         root = local_path(base) if base else None
         # Spark deals files by size; within a task older ones come first, as they do from one micro-batch to the next.
         listed = sorted((row["modificationTime"], row["path"]) for batch in batches for row in batch.to_pylist())
         for _, path in listed:
             for rows in parquet_rows(local_path(path), root, fields, PACKET_ROWS):
-                yield from packing.add(prefixed(prefix, set_damage_apart(rows)))
-        yield from packing.finish(lambda: prefixed(prefix, _empty(pa.field(item.name, item.type) for item in fields)))
+                yield from packing.add(rows)
+        yield from packing.finish()
 
     return run
 
 
 class _Packing:
-    """Rows of a task on their way into packets; they have the columns of the entry and system columns.
+    """Rows of a task on their way into packets of every entry.
 
     Parameters
     ----------
@@ -137,9 +199,9 @@ class _Packing:
         Position of the first row.
     """
 
-    def __init__(self, route: Route, base: int) -> None:
-        self._route = route
-        self._ids = shard_ids(route.shards)
+    def __init__(self, entries: Sequence[Entry], base: int) -> None:
+        self._entries = entries
+        self._ids = shard_ids(entries[0].route.shards)
         self._base = base
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -151,29 +213,25 @@ class _Packing:
         if self._rows >= PACKET_ROWS:
             yield self._packets()
 
-    def finish(self, no_rows: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[pa.RecordBatch]:
         """The last packets. A task without rows still sends headers: an idle shard learns that the batch has come."""
-        if not self._waiting and not self._has_sent:
-            self._waiting.append(no_rows())
         if self._waiting:
             yield self._packets()
+        elif not self._has_sent:
+            yield packed_rows([row for entry in self._entries for row in self._encoded(entry, entry.no_rows())])
         settle()
 
     def _packets(self) -> pa.RecordBatch:
-        rows = pa.concat_batches(_alike(self._waiting)) if len(self._waiting) > 1 else self._waiting[0]
-        packets = pack(_timed(rows, self._route), self._route, self._base)
-        found = [(self._ids[shard], *packet.encode(), None) for shard, packet in packets]
+        read = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        is_sound = not is_damaged(read)
+        found = [row for entry in self._entries for row in self._encoded(entry, entry.rows(read, is_sound))]
         self._base, self._has_sent = self._base + self._rows, True
         self._waiting, self._rows = [], 0
         return packed_rows(found)
 
-
-def _alike(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches with the same columns: only those with damage tell of it."""
-    names = max((batch.schema.names for batch in batches), key=len)
-    for batch in batches:
-        told = batch.append_column(BAD, pa.nulls(batch.num_rows, pa.string())) if len(batch.schema.names) < len(names) else batch
-        yield told.select(names)
+    def _encoded(self, entry: Entry, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
+        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base):
+            yield (self._ids[shard], *packet.encode(), None)
 
 
 def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
@@ -184,11 +242,6 @@ def _timed(rows: pa.RecordBatch, route: Route) -> pa.RecordBatch:
     if route.stream.has_clock_time:
         column = column.cast(pa.timestamp("us", column.type.tz))
     return rows.append_column(TIME, column.cast(pa.int64()))
-
-
-def _no_rows(names: tuple[str, ...], route: Route) -> pa.RecordBatch:
-    added = names[len(route.columns) :]
-    return _empty([*route.columns, *(pa.field(name, SYSTEM_TYPES.get(name, pa.string())) for name in added)])
 
 
 def _empty(fields: Iterable[pa.Field]) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from penstock.kernel.packets import Packet
-from penstock.lowering.stages import Job, Stage
+from penstock.lowering.stages import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.exchange import packed
 from penstock.runners.spark.files import ParquetFiles
@@ -95,13 +95,13 @@ def _schema(job: Job, direct: str) -> pa.Schema | None:
 def _sources(
     stage: Stage, read: Callable[[StreamDeclaration], DataFrame | ParquetFiles], frames: dict[str, DataFrame | ParquetFiles]
 ) -> list[DataFrame]:
-    found = []
+    by_stream: dict[str, list[SourceEntry]] = {}
     for source in stage.sources:
-        stream = source.prefix.stream
-        if stream.name not in frames:
-            frames[stream.name] = read(stream)
-        found.append(packed(frames[stream.name], source.prefix, source.route))
-    return found
+        by_stream.setdefault(source.prefix.stream.name, []).append(source)
+    for name, sources in by_stream.items():
+        if name not in frames:
+            frames[name] = read(sources[0].prefix.stream)
+    return [packed(frames[name], sources) for name, sources in by_stream.items()]
 
 
 def _stage(host: StageHost, arriving: DataFrame) -> DataFrame:

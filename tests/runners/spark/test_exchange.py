@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.kernel.packing import BAD, KEEP, MARK, MISSING, PARTITION, POSITION, TIME, pack
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.spark.exchange import _no_rows
+from penstock.runners.spark.exchange import Crossed
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v BIGINT NOT NULL, part BIGINT, off BIGINT, mark STRING, t TIMESTAMP,
@@ -18,6 +18,6 @@ CREATE CQ q AS SELECT k, COUNT(*) AS n FROM s [RANGE 1 MINUTE] WHERE off > 3 GRO
 def test_a_task_without_rows_packs_headers_whatever_columns_packing_needs() -> None:
     (source,) = build_job(parse_application(TEXT), 2).stages[0].sources
     names = (*source.route.columns.names, TIME, KEEP, PARTITION, POSITION, MARK, BAD, MISSING)
-    packets = list(pack(_no_rows(names, source.route), source.route, 0))
+    packets = list(pack(Crossed(source.route, names, ()).no_rows(), source.route, 0))
     assert sorted(shard for shard, _ in packets) == [0, 1]
     assert all(packet.batch is None or not packet.batch.num_rows for _, packet in packets)
