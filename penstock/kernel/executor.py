@@ -90,6 +90,8 @@ class Kernel:
         self._refused: list[Quarantined] = []
         #: Rows refused since the checkpoint began, by entry or operator and by reason.
         self._set_aside: dict[str, Counter[str]] = {}
+        #: How far derived streams that come back to this kernel had come when the other shards were last told, by output.
+        self.crossed: dict[str, int] = {}
         #: Rows each entry had read before the last micro-batch.
         self._read_before: dict[str, int] = {}
         self._budget_rows: int | None = None
@@ -329,6 +331,7 @@ class Kernel:
         for name, ingress in self.ingresses.items():
             meta |= prefixed(f"entry:{name}", ingress.snapshot()).meta
         meta["next_segment"] = self._next_segment
+        meta["crossed"] = dict(self.crossed)
         meta["set_aside"] = {owner: dict(reasons) for owner, reasons in self._set_aside.items()}
         return State(meta, segments)
 
@@ -353,6 +356,7 @@ class Kernel:
         self.policy.restore(state.meta["policy"])
         self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
         self._set_aside = {owner: Counter(reasons) for owner, reasons in state.meta.get("set_aside", {}).items()}
+        self.crossed = dict(state.meta.get("crossed", {}))
         for node in list(self._work):
             if f"work:{node}" not in state.meta:
                 del self._work[node]  # its queries had ended

@@ -86,6 +86,14 @@ class Ingress:
         self._told: ScopedPunctuation | None = None
         self.ended: dict[str, set[int]] = {}
         self.totals = dict.fromkeys(_TOTALS, 0)
+        for partition in range(spec.partitions):
+            self._expect(partition)
+
+    def _expect(self, partition: int) -> None:
+        """A sender that is known before it says anything: nothing holds before it has said so too."""
+        self.frontiers.advance(partition)
+        self.alignment.see_partition(partition)
+        self.scopes.see_partition(partition)
 
     def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
         """Elements of one micro-batch: rows, then what became known, then the frontier, then ends.

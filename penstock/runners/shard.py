@@ -1,4 +1,4 @@
-"""One shard's part of one stage in one micro-batch: packets in; packets for later stages, answers and refused rows out."""
+"""One shard's part of one stage in one micro-batch: packets in; packets for later stages or the loop, answers, refused rows out."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class StepResult:
 
     #: (shard of the next stage, packet)
     forward: list[tuple[int, Packet]] = field(default_factory=list)
+    #: The same for rows that come back to this stage, in the next micro-batch; only what is news.
+    loop: list[tuple[int, Packet]] = field(default_factory=list)
     answers: list[tuple[str, Batch]] = field(default_factory=list)
     refused: list[Quarantined] = field(default_factory=list)
 
@@ -52,7 +54,7 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
     kernel.run()
     answers, refused = kernel.take()
     result.refused += refused
-    _leave(answers, stage, shard, shards, result)
+    _leave(answers, stage, shard, shards, kernel, result)
     return result
 
 
@@ -64,7 +66,7 @@ def _with_reached(packet: Packet, kernel: Kernel) -> Packet:
     return replace(packet, control=replace(control, detail={**control.detail, "reached": kernel.reached(control)}))
 
 
-def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, result: StepResult) -> None:
+def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, kernel: Kernel, result: StepResult) -> None:
     crossing: dict[str, list[Any]] = {output: [] for output in stage.exchanges}
     for answer in answers:
         if answer.output in crossing:
@@ -72,7 +74,21 @@ def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, res
         elif isinstance(answer.element, Batch):
             result.answers.append((answer.output, answer.element))
     for output, elements in crossing.items():
-        result.forward += _cross(elements, stage.exchanges[output], shard, shards)
+        exchange = stage.exchanges[output]
+        packets = _cross(elements, exchange, shard, shards)
+        if exchange.entry in kernel.ingresses:
+            result.loop += _news(output, packets, kernel)
+        else:
+            result.forward += packets
+
+
+def _news(output: str, packets: Iterable[tuple[int, Packet]], kernel: Kernel) -> Iterator[tuple[int, Packet]]:
+    """What the receivers do not know yet: a packet that only repeats a frontier would keep the loop going for ever."""
+    known = kernel.crossed.get(output, NEVER)
+    for target, packet in packets:
+        if packet.batch is not None or packet.marks or packet.ends or packet.frontier > known:
+            yield target, packet
+        kernel.crossed[output] = max(known, packet.frontier)
 
 
 def _cross(elements: Sequence[Any], exchange: Exchange, shard: int, shards: int) -> Iterator[tuple[int, Packet]]:

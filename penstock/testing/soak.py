@@ -27,12 +27,15 @@ from hypothesis.database import InMemoryExampleDatabase
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
 from penstock.language.application import parse_application
+from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.runners.local.runner import LocalRunner
 from penstock.testing.random_queries.applications import STREAMS, Application, Query, applications, tables
 
 POLICIES = ("round_robin", "path_capacity")
+#: Stages in one micro-batch; one stage with a loop that is emptied at once, or whose rows wait for the next rows.
+LOOPS = ("", "at once", "waiting")
 #: Applications of one run of Hypothesis; the clock is looked at between them.
 _ROUND = 50
 #: Rows without a key are no events, and are refused as such.
@@ -49,6 +52,8 @@ class Host:
     encode: bool = False
     budget: int | None = None
     restart: bool = False
+    #: How rows cross from one stage to the next: in the same micro-batch, or round the loop.
+    loop: str = ""
     cuts: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
@@ -63,6 +68,7 @@ def hosts() -> st.SearchStrategy[Host]:
         encode=st.booleans(),
         budget=st.sampled_from([None, None, 1, 3, 20]),
         restart=st.booleans(),
+        loop=st.sampled_from(LOOPS),
         cuts=cuts,
     )
 
@@ -104,7 +110,7 @@ def _difference(runner: LocalRunner, query: Query, found: Mapping[str, pa.Record
 def runner_for(case: Case) -> LocalRunner:
     host = case.host
     job = build_job(parse_application(case.application.text), host.shards, optimise=host.optimise)
-    return LocalRunner(job, host.policy, encode=host.encode)
+    return LocalRunner(looped(job) if host.loop else job, host.policy, encode=host.encode, waits=host.loop == "waiting")
 
 
 def micro_batches(found: Mapping[str, pa.RecordBatch], cuts: Mapping[str, Sequence[int]]) -> list[dict[str, pa.RecordBatch]]:

@@ -58,6 +58,9 @@ class LocalRunner:
         Shares a limit among the joins that can spill.
     spill
         Directory for what they spill; None: it stays in this process, encoded.
+    waits
+        Whether what goes round the loop of a job waits for the next micro-batch, as on Spark, or micro-batches without rows
+        follow at once until nothing goes round.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class LocalRunner:
         is_steered: bool = True,
         memory: MemorySharing | None = None,
         spill: Path | None = None,
+        waits: bool = False,
     ) -> None:
         self.job = job
         self.encode = encode
@@ -76,6 +80,9 @@ class LocalRunner:
         self._policy = policy
         self._clock = clock
         self._spill = spill
+        self._waits = waits
+        #: What goes round the loop: shard and packet.
+        self._loop: list[tuple[int, Packet]] = []
         self._epoch = 0
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
@@ -91,6 +98,11 @@ class LocalRunner:
 
     def run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control] = ()) -> None:
         """One micro-batch: rows by stream name (several record batches: pieces that are packed one by one)."""
+        self._run(inputs, controls)
+        while self._loop and not self._waits:
+            self._run({}, ())
+
+    def _run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control]) -> None:
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
         for stage in self.job.stages:
             for source in stage.sources:
@@ -100,7 +112,8 @@ class LocalRunner:
         given = [*self._steer(), *controls]
         decided = [(shard, self._control(number, item)) for number, item in enumerate(given) for shard in range(self.job.shards)]
         self._advance_positions(inputs)
-        carried = decided
+        back, self._loop = self._loop, []
+        carried = [*decided, *back]
         for stage in self.job.stages:
             carried = self._stage(stage, [*packets[stage.level], *carried])
         self._hear()
@@ -134,8 +147,8 @@ class LocalRunner:
         self.drain()
 
     def drain(self) -> None:
-        """Micro-batches without input until no queue holds anything."""
-        while not all(kernel.is_idle for kernel in self.kernels.values()):
+        """Micro-batches without input until no queue holds anything and nothing goes round."""
+        while self._loop or not all(kernel.is_idle for kernel in self.kernels.values()):
             self.run({})
 
     def _control(self, number: int, item: Control) -> Packet:
@@ -160,6 +173,7 @@ class LocalRunner:
             mine = [self._wire(packet) for target, packet in arriving if target == shard]
             result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine)
             leaving += result.forward
+            self._loop += result.loop
             self.collected.refused += result.refused
             for name, batch in result.answers:
                 self.collected.answers[name].append(batch)
