@@ -51,7 +51,8 @@ class EntrySpec:
     `partitions` is the number of shards a derived stream comes from; 0 for the streams of sources. `key` is the column
     whose hash alone chose the shard, if there is one. `is_copied` if every shard gets every row: the first one then speaks for
     all where rows are counted or refused. `has_clock_time`: `disorder` is in microseconds. `has_order`: rows of a micro-batch
-    come one after another.
+    come one after another. `is_partitioned`: rows name their source partition; `source_partitions` is how many of them there are
+    at least, 0 where nobody knows. `idle_us` as in a declaration; `is_arrival`: event time is the time of arrival.
     """
 
     name: str
@@ -67,6 +68,10 @@ class EntrySpec:
     is_copied: bool = False
     has_clock_time: bool = False
     has_order: bool = True
+    is_partitioned: bool = False
+    source_partitions: int = 0
+    idle_us: int | None = None
+    is_arrival: bool = False
 
 
 class Ingress:
@@ -74,11 +79,14 @@ class Ingress:
 
     def __init__(self, spec: EntrySpec, shard: int = 0, shards: int = 1) -> None:
         self.spec = spec
-        self.frontiers = Frontiers(spec.disorder)
+        #: Source partitions that are waited for from the start.
+        self._expected = max(spec.source_partitions, spec.partitions, 0 if spec.is_partitioned else 1)
+        self.frontiers = Frontiers(spec.disorder, spec.idle_us, spec.has_clock_time, spec.is_arrival, self._expected)
         self.schema = Schema.from_arrow(spec.schema)
         self._widen = {spec.key: foreign_run(self.schema[spec.key].type, shard, shards)} if spec.key and shards > 1 else {}
         self._speaks = shard == 0 or not spec.is_copied
-        self.alignment = Alignment(schema=self.schema, widen=self._widen)
+        self.alignment = Alignment((), self.schema, self._widen, spec.is_partitioned)
+        self.alignment.expect(range(self._expected))
         self.closed = Announcements(self.schema, self._widen)
         self.clustered: dict[str, dict[int, Any]] = {}
         self.open_clusters: dict[str, dict[int, OpenClusters]] = {}
@@ -111,12 +119,17 @@ class Ingress:
                 refused.append(self._bad(packet))
             elif packet.batch is not None:
                 batch = self._in_time(packet.batch, packet.partition, refused)
+                batch = self._expected_by_others(batch, packet.partition, known, refused)
                 is_broken = packet.kind is PacketKind.VIOLATING
                 found.append((batch, np.full(batch.num_rows, is_broken) | self._closed_before(batch, packet.partition, known)))
         for packet in ordered:
             if packet.partition != NOBODY:
                 self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
         usable = self._grammatical(found, refused)
+        for partition, marks in known.items():
+            if self.alignment.missed_by(partition) is not None:
+                for mark in marks:
+                    self.alignment.take_word(partition, mark)
         released = [
             valid
             for partition, marks in known.items()
@@ -129,12 +142,33 @@ class Ingress:
 
     def _closed_before(self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]]) -> Mask:
         """Rows that match a punctuation before them: of an earlier micro-batch, or at a smaller position of their partition."""
-        columns = dict(zip(batch.schema.names, batch.rows.columns, strict=True))
-        wrong = self.closed.mask(columns, batch.num_rows)
+        wrong = self.closed.mask(_columns(batch), batch.num_rows)
+        return wrong | self._against_own_word(batch, partition, known)
+
+    def _against_own_word(self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]]) -> Mask:
+        wrong = np.zeros(batch.num_rows, np.bool_)
         if len(self.alignment.partitions) > 1:  # what a single partition says is closed at once
-            wrong |= self.alignment.said_by(partition).mask(columns, batch.num_rows)
+            wrong |= self.alignment.said_by(partition).mask(_columns(batch), batch.num_rows)
         among_rows = [mark for mark in known.get(partition, ()) if mark.pos != LAST]
         return wrong | follows_its_punctuation(batch, among_rows) if among_rows else wrong
+
+    def _expected_by_others(
+        self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]], refused: list[Quarantined]
+    ) -> Batch:
+        """The rows but those that others had announced not to come, before this partition was known or while it was idle.
+
+        They break no promise of their partition, and cannot be used either: their values have been reported and forgotten.
+        """
+        missed = self.alignment.missed_by(partition)
+        if missed is None or self.spec.on_violation is RowPolicy.TRUST:
+            return batch
+        late = missed.mask(_columns(batch), batch.num_rows) & ~self._against_own_word(batch, partition, known)
+        if not late.any():
+            return batch
+        if self._speaks:
+            why = "match a punctuation that all other partitions had announced before this one was heard of"
+            refused.append(self._late(batch.filter(late), partition, why))
+        return batch.filter(~late)
 
     def _announced(self, packets: Sequence[Packet]) -> dict[int, list[Punctuation]]:
         """What the pieces of each source partition say, one by one and together."""
@@ -177,11 +211,11 @@ class Ingress:
             raise BadRows(f"{text}; repair the source, or declare ON BAD ROWS QUARANTINE", f"stream '{self.spec.stream}'")
         return Quarantined(packet.batch, packet.reason, text, self.spec.stream)
 
-    def _late(self, batch: Batch, partition: int) -> Quarantined:
+    def _late(self, batch: Batch, partition: int, why: str) -> Quarantined:
         if self.frontiers.current == FOREVER:
             return self._after_end(batch)
         self.totals["late"] += batch.num_rows
-        text = f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) are older than {self._bound}"
+        text = f"{batch.num_rows} rows of stream '{self.spec.stream}' (source partition {partition}) {why}"
         if self.spec.on_late is RowPolicy.ERROR:
             advice = "declare a larger bound (WATERMARK … DELAY OF), or ON LATE ROWS QUARANTINE"
             raise LateRows(f"{text}; {advice}", f"stream '{self.spec.stream}'")
@@ -190,9 +224,9 @@ class Ingress:
     @property
     def _bound(self) -> str:
         if self.spec.disorder == FOREVER:
-            return "what its host had promised before: Spark's watermark"
+            return "are older than what its host had promised before: Spark's watermark"
         bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
-        return f"the newest row of earlier micro-batches by more than the declared disorder bound of {bound}"
+        return f"are older than the newest row of earlier micro-batches by more than the declared disorder bound of {bound}"
 
     def _after_end(self, batch: Batch) -> Quarantined:
         """The stream was declared ended, and its source still had rows: no fault of theirs, so never an error."""
@@ -206,7 +240,7 @@ class Ingress:
             return batch
         late = batch.ts < promise
         if self._speaks:
-            refused.append(self._late(batch.filter(late), partition))
+            refused.append(self._late(batch.filter(late), partition, self._bound))
         return batch.filter(~late)
 
     # -- punctuations -------------------------------------------------------------------------------------------------
@@ -348,7 +382,8 @@ class Ingress:
     def restore(self, state: State) -> None:
         meta: Mapping[str, Any] = state.meta
         self.frontiers.restore(meta["frontiers"])
-        self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen)
+        self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen, self.spec.is_partitioned)
+        self.alignment.expect(range(self._expected))
         self.closed = Announcements.from_json(meta["closed"], self.schema, self._widen)
         self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
         # Shards saved before there were scopes have none of these.
@@ -357,6 +392,10 @@ class Ingress:
         self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = {**dict.fromkeys(_TOTALS, 0), **meta["totals"]}
+
+
+def _columns(batch: Batch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.rows.columns, strict=True))
 
 
 def _overlap(pieces: Sequence[Packet]) -> bool:

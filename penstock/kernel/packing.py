@@ -24,7 +24,7 @@ from penstock.kernel.sharding import shard_of
 from penstock.metadata.listed import ListedMarks, read_listed
 from penstock.metadata.scoped import coded, read_statement
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.model.declarations import RowPolicy, StreamDeclaration
+from penstock.model.declarations import MOST_PARTITIONS, RowPolicy, StreamDeclaration
 from penstock.model.elements import NEVER
 from penstock.model.patterns import constant, one_of, one_of_sorted
 from penstock.model.punctuation import Punctuation
@@ -42,7 +42,7 @@ MISSING = "_missing"
 SYSTEM_TYPES = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_(), MISSING: pa.bool_()}
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
-_PARTITION_BITS = 16
+_PARTITION_BITS = MOST_PARTITIONS.bit_length() - 1
 _MOST_POSITIONS = 1 << 47
 
 #: The greatest event time, and less its sign the smallest.
@@ -121,7 +121,7 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
         most = _MOST_POSITIONS if PARTITION in names else LAST
         owners = np.where((offsets >= 0) & (offsets < most), owners, NOBODY)
         positions = np.where(owners == NOBODY, positions, own)
-    owners = np.where((owners >= 0) & (owners < 1 << _PARTITION_BITS), owners, NOBODY)
+    owners = np.where((owners >= 0) & (owners < MOST_PARTITIONS), owners, NOBODY)
     for owner in np.unique(owners).tolist() or [NOBODY if PARTITION in names else 0]:
         chosen = np.flatnonzero(owners == owner)
         if (np.diff(positions[chosen]) < 0).any():

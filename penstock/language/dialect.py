@@ -131,6 +131,15 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             raise self._mistake(expected(self._curr.text if self._curr else "", ["ROWS"], f"after {rows.text}"))
         return rows
 
+    def _parse_partitions(self) -> Word:
+        """`4 PARTITIONS` behind INTO."""
+        token = self._curr
+        if not self._match(TokenType.NUMBER):
+            raise self._mistake(expected(token.text if token else "", ["a number of partitions"], "after INTO"))
+        if not self._match_texts(("PARTITIONS", "PARTITION")):
+            raise self._mistake(expected(self._curr.text if self._curr else "", ["PARTITIONS"], f"after {token.text}"))
+        return Word(token.text, self._place(token))
+
     def _parse_generator(self) -> GeneratorText:
         """What stands behind PUNCTUATE."""
         column = self._name("a column")
@@ -202,6 +211,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             column = self._name("a column")
             position = self._name("a column") if self._match_text_seq("POSITION") else None
             statement.partition = (column, position)
+            statement.partitions = self._parse_partitions() if self._match_text_seq("INTO") else None
         elif self._match(TokenType.ON):
             subject = self._choose((*_POLICY_SUBJECTS, "BAD PUNCTUATION"), "after ON")
             self._once(statement.policies.get(subject.text), first)

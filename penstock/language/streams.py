@@ -9,6 +9,7 @@ from penstock.language.generators import generator, row_count
 from penstock.language.syntax import ColumnText, StreamStatement, Word, expected
 from penstock.language.windows import length
 from penstock.model.declarations import (
+    MOST_PARTITIONS,
     Constraint,
     ConstraintKind,
     EmbeddedPunctuations,
@@ -61,6 +62,8 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
         on_violation=_policy(statement, "VIOLATION", RowPolicy.ERROR),
         partition_column=partition,
         position_column=position,
+        partitions=_partition_count(statement),
+        idle_us=_idle(statement),
         arrival_time=statement.watermark is None,
         generators=tuple(generator(clause, schema, statement.text) for clause in statement.generators),
     )
@@ -128,6 +131,27 @@ def _positions(statement: StreamStatement, schema: Schema) -> tuple[str, str]:
         return "", ""
     partition, position = statement.partition
     return _column(schema, partition), _column(schema, position) if position else ""
+
+
+def _partition_count(statement: StreamStatement) -> int:
+    word = statement.partitions
+    if word is None:
+        return 0
+    if not word.text.isdigit() or not 1 <= int(word.text) <= MOST_PARTITIONS:
+        raise InvalidDeclaration(f"{word.text} is no number of partitions; write 1 to {MOST_PARTITIONS:,}", word.place)
+    return int(word.text)
+
+
+def _idle(statement: StreamStatement) -> int | None:
+    """How long partitions are waited for, by the clock on the wall, whatever event time is counted in."""
+    if statement.idle is None:
+        return None
+    idle = length(statement.idle, clock=True)
+    if idle <= 0:
+        raise InvalidDeclaration(
+            "a time without rows is longer than 0; write for example IDLE AFTER INTERVAL 10 SECONDS", statement.idle.place
+        )
+    return idle
 
 
 def _policy(statement: StreamStatement, subject: str, default: RowPolicy) -> RowPolicy:

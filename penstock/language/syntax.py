@@ -143,6 +143,10 @@ class StreamStatement:
     #: The attributes that punctuations close, where the statement names them.
     punctuations_on: list[Word] = field(default_factory=list)
     partition: tuple[Word, Word | None] | None = None
+    #: How many source partitions there are, where the statement says so.
+    partitions: Word | None = None
+    #: After how long a silent source partition is waited for no longer.
+    idle: Amount | None = None
     #: LATE ROWS, BAD ROWS, VIOLATION, BAD PUNCTUATION to the policy's word.
     policies: dict[str, Word] = field(default_factory=dict)
 

@@ -345,7 +345,8 @@ class _Builder:
         self._level(level).entries[name] = EntrySpec(
             name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
             stream.on_late, stream.on_bad, stream.on_violation, key=_only_key(keys), is_copied=keys == EVERYWHERE,
-            has_clock_time=stream.has_clock_time, has_order=stream.has_order,
+            has_clock_time=stream.has_clock_time, has_order=stream.has_order, is_partitioned=bool(stream.partition_column),
+            source_partitions=stream.known_partitions, idle_us=stream.idle_us, is_arrival=stream.arrival_time,
         )  # fmt: skip
         return name
 

@@ -17,12 +17,17 @@ class Alignment:
     Partitions may announce in different portions: what one says in a range and another value by value is released value
     by value. A global punctuation is released at once; a partition whose end of stream was announced agrees to all.
 
+    A partition that nobody knew of, or that is idle, is not waited for. What is released without its word binds the stream,
+    but is no promise of that partition: `missed_by` tells it apart.
+
     Parameters
     ----------
     partitions
         Partitions known from the start; others become known by `see_partition` or by their first announcement.
     schema
         Types of the attributes; with them adjacent integers merge, so that memory stays small.
+    is_open
+        Whether partitions may appear later: then what was agreed upon is remembered for them.
 
     Examples
     --------
@@ -36,14 +41,24 @@ class Alignment:
     ['⟨item=[1,9]⟩']
     """
 
-    __slots__ = ("_released", "_said", "_schema", "_settled_entries")
+    __slots__ = ("_agreed_upon", "_expected", "_idle", "_missed", "_released", "_said", "_schema", "_settled_entries")
 
     def __init__(
-        self, partitions: Iterable[int] = (), schema: Schema | None = None, widen: Mapping[str, Widen] | None = None
+        self,
+        partitions: Iterable[int] = (),
+        schema: Schema | None = None,
+        widen: Mapping[str, Widen] | None = None,
+        is_open: bool = False,
     ) -> None:
         self._schema = schema
         self._released = Announcements(schema, widen)
         self._said = {partition: Announcements(schema) for partition in partitions}
+        self._expected: frozenset[int] = frozenset()
+        self._idle: frozenset[int] = frozenset()
+        #: What was released by agreement, not by one partition for all.
+        self._agreed_upon = Announcements(schema, widen) if is_open else None
+        #: What was released without the word of a partition.
+        self._missed: dict[int, Announcements] = {}
         self._settled_entries = 0
 
     @property
@@ -63,6 +78,27 @@ class Alignment:
         """A partition becomes known: what is not released yet needs its word too."""
         if partition not in self._said:
             self._said[partition] = Announcements(self._schema)
+            if self._agreed_upon is not None and self._agreed_upon.entries and partition not in self._missed:
+                self._missed[partition] = self._agreed_upon.renamed({}, self._schema)
+
+    def expect(self, partitions: Iterable[int]) -> None:
+        """These partitions exist, whether they have said anything or not."""
+        self._expected |= frozenset(partitions)
+        for partition in sorted(self._expected):
+            self.see_partition(partition)
+
+    def wait_for_all_but(self, idle: frozenset[int]) -> list[Punctuation]:
+        """Wait for the word of all partitions but these; returns what therefore holds for the whole stream."""
+        is_less = not idle <= self._idle
+        self._idle = idle
+        if not is_less:
+            return []
+        said = [(partition, mark) for partition, known in self._said.items() for mark in known.punctuations()]
+        return [fresh for partition, mark in said for fresh in self._release(self._shared(partition, mark), is_agreed=True)]
+
+    def missed_by(self, partition: int) -> Announcements | None:
+        """What was released without the word of this partition: rows of it that match break no promise of its own."""
+        return self._missed.get(partition)
 
     def said_by(self, partition: int) -> Announcements:
         """What a partition has announced and not every other one yet; its own later rows may not match it."""
@@ -77,22 +113,47 @@ class Alignment:
         known = punctuation if self._schema is None else punctuation.normalised(self._schema)
         if known.is_empty:
             return []
+        self.take_word(partition, known)
         agreed = [known] if known.is_global else self._agreed(partition, known)
-        fresh = []
-        for part in _widest(agreed):
-            rest = self._released.beyond(part)
-            if rest is not None and self._released.add(rest):
-                fresh.append(rest)
+        fresh = self._release(agreed, is_agreed=not known.is_global)
         self._forget_when_grown()
         return fresh
 
+    def take_word(self, partition: int, punctuation: Punctuation) -> None:
+        """What was released without a partition is its own promise once it says so too."""
+        if partition in self._missed:
+            told = Announcements(self._schema)
+            told.add(punctuation)
+            self._missed[partition].prune(told)
+
+    def _release(self, parts: list[Punctuation], is_agreed: bool) -> list[Punctuation]:
+        fresh = []
+        for part in _widest(parts):
+            rest = self._released.beyond(part)
+            if rest is None or not self._released.add(rest):
+                continue
+            fresh.append(rest)
+            if is_agreed:
+                self._remember_for_others(rest)
+        return fresh
+
+    def _remember_for_others(self, punctuation: Punctuation) -> None:
+        if self._agreed_upon is not None:
+            self._agreed_upon.add(punctuation)
+        for partition in self._idle:
+            missed = self._missed.setdefault(partition, Announcements(self._schema))
+            missed.add(punctuation)
+            missed.prune(self._said[partition])
+
     def _agreed(self, partition: int, punctuation: Punctuation) -> list[Punctuation]:
         """What all partitions have announced of a punctuation that one of them announces now."""
-        if not self._said[partition].add(punctuation):
-            return []
+        return self._shared(partition, punctuation) if self._said[partition].add(punctuation) else []
+
+    def _shared(self, partition: int, punctuation: Punctuation) -> list[Punctuation]:
+        """The part of what a partition has announced that all others have, as far as they are waited for."""
         parts = [punctuation]
         for other, said in self._said.items():
-            if other != partition:
+            if other != partition and other not in self._idle:
                 parts = [shared for part in parts for shared in said.restrict(part)]
         return parts
 
@@ -105,16 +166,35 @@ class Alignment:
 
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back."""
-        said = [[partition, known.to_json()] for partition, known in sorted(self._said.items())]
-        return {"released": self._released.to_json(), "said": said}
+        # A partition that is only expected is no state: another declaration may expect others.
+        told = ((partition, known) for partition, known in sorted(self._said.items()))
+        said = [[partition, known.to_json()] for partition, known in told if known.entries or partition not in self._expected]
+        return {
+            "released": self._released.to_json(),
+            "said": said,
+            "agreed": [] if self._agreed_upon is None else self._agreed_upon.to_json(),
+            "missed": [[partition, known.to_json()] for partition, known in sorted(self._missed.items())],
+            "idle": sorted(self._idle),
+        }
 
     @classmethod
-    def from_json(cls, coded: dict[str, Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> Alignment:
-        """Inverse of `to_json`."""
-        alignment = cls((), schema)
+    def from_json(
+        cls,
+        coded: Mapping[str, Any],
+        schema: Schema | None = None,
+        widen: Mapping[str, Widen] | None = None,
+        is_open: bool = False,
+    ) -> Alignment:
+        """Inverse of `to_json`, but for the partitions that are only expected."""
+        alignment = cls((), schema, widen, is_open)
         alignment._released = Announcements.from_json(coded["released"], schema, widen)
         for partition, known in coded["said"]:
             alignment._said[partition] = Announcements.from_json(known, schema)
+        # Shards saved before partitions could come later have none of these.
+        alignment._idle = frozenset(coded.get("idle", ()))
+        alignment._missed = {partition: Announcements.from_json(known, schema) for partition, known in coded.get("missed", ())}
+        if is_open:
+            alignment._agreed_upon = Announcements.from_json(coded.get("agreed", []), schema, widen)
         return alignment
 
 

@@ -103,6 +103,9 @@ class Generator:
         return f"PUNCTUATE {self.column} BY {self.kind.upper()} {self.rows} ROWS"
 
 
+#: Source partitions are numbered below this, so that a position and its partition fit into 64 bits.
+MOST_PARTITIONS = 1 << 16
+
 #: Formats whose answers are written as files.
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro")
 
@@ -156,6 +159,10 @@ class StreamDeclaration:
         How much older than the newest row of its source partition a row may be, in the unit of the timestamp.
     partition_column, position_column
         Columns that name the source partition and the offset in it, where the source has them (Kafka, feed).
+    partitions
+        How many source partitions there are, numbered from 0; 0 where the declaration does not say.
+    idle_us
+        A source partition that has brought nothing for so long, by the clock, is waited for no longer. None: it always is.
     """
 
     name: str
@@ -172,6 +179,8 @@ class StreamDeclaration:
     position_column: str = ""
     arrival_time: bool = False
     generators: tuple[Generator, ...] = ()
+    partitions: int = 0
+    idle_us: int | None = None
 
     def __post_init__(self) -> None:
         kind = self.schema[self.timestamp].type
@@ -207,6 +216,20 @@ class StreamDeclaration:
         return bool(pa.types.is_timestamp(self.schema[self.timestamp].type))
 
     @property
+    def known_partitions(self) -> int:
+        """Source partitions that exist for certain, whether they have brought a row or not; 0 where rows have to show it."""
+        if not self.partition_column:
+            return 1
+        # The feed numbers its partitions in this column and no other.
+        is_fed = self.source.format.lower() == "feed" and self.partition_column.lower() == "part"
+        fed = self._options.get("partitions", "1") if is_fed else ""
+        return self.partitions or (int(fed) if fed.isdigit() else 0)
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {name.lower(): text for name, text in self.source.options.items()}
+
+    @property
     def has_order(self) -> bool:
         """Whether rows of one micro-batch come one after another, so that a row can come behind a punctuation among them.
 
@@ -215,5 +238,4 @@ class StreamDeclaration:
         """
         if self.position_column or not self.source.format:
             return True
-        options = {name.lower(): text for name, text in self.source.options.items()}
-        return self.source.format.lower() == "feed" and options.get("partitions", "1") == "1"
+        return self.source.format.lower() == "feed" and self._options.get("partitions", "1") == "1"

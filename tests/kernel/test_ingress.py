@@ -8,90 +8,22 @@ from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
-import pyarrow as pa
 import pytest
+from gate import SCHEMA, Gate, balanced, closing, cut, frontier, keys_of, marks, refused
 from hypothesis import example, given, settings
 
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
-from penstock.kernel.damage import BAD
 from penstock.kernel.ingress import EntrySpec, Ingress
 from penstock.kernel.packets import Packet
-from penstock.kernel.packing import KEEP, MARK, PARTITION, TIME, Route, pack
 from penstock.kernel.segments import decode_meta, encode_meta
 from penstock.model.batch import Batch
 from penstock.model.declarations import (
-    Constraint,
     ConstraintKind,
-    EmbeddedPunctuations,
     RowPolicy,
-    Source,
-    StreamDeclaration,
 )
 from penstock.model.elements import FOREVER, End, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation
-from penstock.model.schema import Schema
-
-SCHEMA = Schema.of(ts=pa.int64(), k=pa.int64(), day=pa.date32())
-
-
-class Gate:
-    """One shard's entry behind its packing, fed with lists of (time, key, partition, punctuation)."""
-
-    def __init__(
-        self, constraints: Sequence[tuple[ConstraintKind, str]] = (), disorder: int = 0, source: str = "feed", **policies: RowPolicy
-    ) -> None:
-        declared = tuple(Constraint(kind, column) for kind, column in constraints)
-        marks = EmbeddedPunctuations("k")
-        stream = StreamDeclaration("x", SCHEMA, Source(source), "ts", disorder, declared, marks, **policies)
-        self.route = Route("x@1", stream, SCHEMA.arrow, tuple((name, name) for name in SCHEMA.names), ("k",), 1)
-        self.spec = EntrySpec("x@1", "x", SCHEMA.arrow, disorder, declared, has_order=stream.has_order, **policies)
-        self.ingress = Ingress(self.spec)
-        self.base = 0
-        #: Positions of rows the query does not want.
-        self.unwanted: frozenset[int] = frozenset()
-
-    def batch(self, *rows: tuple[Any, ...]) -> list[Any]:
-        """A micro-batch; every element comes back."""
-        full = [(*row, *(None, None, 0, None)[len(row) :]) for row in rows]
-        times, keys, parts, marks = (list(column) for column in zip(*full, strict=True)) if full else ([], [], [], [])
-        days = [None if key is None else dt.date(2026, 1, 1) + dt.timedelta(days=key) for key in keys]
-        columns = {"ts": pa.array(times, pa.int64()), "k": pa.array(keys, pa.int64()), "day": pa.array(days, pa.date32())}
-        system = {TIME: columns["ts"], PARTITION: pa.array(parts, pa.int64()), MARK: pa.array(marks, pa.string())}
-        system[KEEP] = pa.array([self.base + at not in self.unwanted for at in range(len(rows))], pa.bool_())
-        system[BAD] = pa.array(["bad" if time == -1 else None for time in times], pa.string())
-        found = [packet for _, packet in pack(pa.RecordBatch.from_pydict({**columns, **system}), self.route, self.base)]
-        self.base += len(rows)
-        return self.ingress.admit([Packet.decode(*packet.encode()) for packet in found])
-
-    def restart(self) -> None:
-        meta = decode_meta(encode_meta(self.ingress.snapshot().meta, "x"), "x")
-        self.ingress = Ingress(self.spec)
-        self.ingress.restore(State(meta))
-
-
-def keys_of(elements: Sequence[Any]) -> list[int | None]:
-    return [key for element in elements if isinstance(element, Batch) for key in element.column("k").to_pylist()]
-
-
-def refused(elements: Sequence[Any]) -> dict[str, list[int | None]]:
-    return {element.reason: element.batch.column("k").to_pylist() for element in elements if isinstance(element, Quarantined)}
-
-
-def marks(elements: Sequence[Any]) -> list[str]:
-    return [str(element) for element in elements if isinstance(element, Punctuation)]
-
-
-def frontier(elements: Sequence[Any]) -> int | None:
-    return next((element.ts for element in elements if isinstance(element, Heartbeat)), None)
-
-
-def balanced(gate: Gate) -> bool:
-    """read = used + filtered + late + after_end + bad + what was refused as violating."""
-    totals = gate.ingress.totals
-    refused = totals["late"] + totals["after_end"] + totals["bad"] + totals["violating"] - totals["trusted"]
-    return totals["read"] == totals["used"] + totals["filtered"] + refused
-
 
 # -- time -------------------------------------------------------------------------------------------------------------
 
@@ -176,16 +108,7 @@ def test_a_damaged_row_or_an_empty_task_holds_back_no_frontier() -> None:
     assert frontier(gate.batch((7, 1, 4), (-1, 5, None))) == 7
 
 
-def cut(rows: Sequence[Any], cuts: Sequence[int]) -> list[Sequence[Any]]:
-    bounds = sorted({0, len(rows), *(at for at in cuts if at < len(rows))})
-    return [rows[start:stop] for start, stop in pairwise(bounds)]
-
-
 # -- violations -------------------------------------------------------------------------------------------------------
-
-
-def closing(key: int, partition: int = 0) -> tuple[Any, ...]:
-    return (None, None, partition, f'{{"k": {key}}}')
 
 
 @pytest.mark.parametrize("cuts", [[], [2], [1, 2]])

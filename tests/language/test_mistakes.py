@@ -44,6 +44,8 @@ STATEMENTS = [
     ("CREATE STREAM s (a INT) ON LATE ROWS «DROP»", "found 'DROP' after ON LATE ROWS; expected QUARANTINE or ERROR"),
     ("CREATE STREAM s (a INT) ON VIOLATION «TRUSTED»", "QUARANTINE, ERROR or TRUST. Did you mean 'TRUST'?"),
     ("CREATE STREAM s (a INT) ON BAD PUNCTUATION «IGNORE»", "expected SKIP or ERROR"),
+    ("CREATE STREAM s (a INT) PARTITIONED BY a INTO «many» PARTITIONS", "expected a number of partitions"),
+    ("CREATE STREAM s (a INT) PARTITIONED BY a INTO 4 «BUCKETS»", "expected PARTITIONS"),
     ("CREATE CQ q AS «UPDATE» x", "expected SELECT"),
     ("CREATE CQ q AS ()«,»", "expected SELECT"),
     ("CREATE CQ q AS SELECT a FROM («)»", "found ')' here; expected SELECT"),
@@ -98,6 +100,7 @@ DECLARATIONS = [
     ("CREATE STREAM s (a INT) PUNCTUATIONS FROM «a»", "plan.declaration", "declare it STRING"),
     ("CREATE STREAM s (a INT) ON BAD PUNCTUATION «SKIP»", "plan.declaration", "add PUNCTUATIONS FROM column"),
     ("CREATE STREAM s (a INT) PARTITIONED BY «p» POSITION a", "language.unknown-column", "no column 'p'"),
+    ("CREATE STREAM s (a INT) PARTITIONED BY a INTO «0» PARTITIONS", "plan.declaration", "write 1 to 65,536"),
     ("CREATE STREAM s (a INT);\nCREATE STREAM «S» (a INT)", "plan.declaration", "declared twice, first in line 1"),
 ]
 

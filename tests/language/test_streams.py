@@ -28,7 +28,7 @@ create stream bid (
 USING Feed OPTIONS (workload 'auction.bid', rate 1000, 'a b' = 'c', kafka.bootstrap.servers = 'host:9092', seed -7, fast true)
 PUNCTUATIONS FROM mark GLOBAL
 ON BAD PUNCTUATION SKIP
-PARTITIONED BY part POSITION off
+PARTITIONED BY part POSITION off INTO 12 PARTITIONS
 ON LATE ROWS ERROR
 ON BAD ROWS ERROR
 ON VIOLATION TRUST;
@@ -60,7 +60,18 @@ def test_every_clause_is_kept() -> None:
     )
     assert bid.punctuations == EmbeddedPunctuations("mark", is_global=True, on_bad=RowPolicy.QUARANTINE)
     assert (bid.partition_column, bid.position_column) == ("part", "off")
+    assert bid.partitions == bid.known_partitions == 12
     assert (bid.on_late, bid.on_bad, bid.on_violation) == (RowPolicy.ERROR, RowPolicy.ERROR, RowPolicy.TRUST)
+
+
+def test_partitions_are_known_where_the_source_or_the_declaration_says_so() -> None:
+    columns = "(k BIGINT, part INT, ts BIGINT, WATERMARK ts DELAY OF 0)"
+    assert stream(f"CREATE STREAM s {columns}").known_partitions == 1
+    assert stream(f"CREATE STREAM s {columns} USING kafka PARTITIONED BY part").known_partitions == 0
+    assert stream(f"CREATE STREAM s {columns} USING kafka PARTITIONED BY part INTO 3 PARTITIONS").known_partitions == 3
+    fed = "USING feed OPTIONS (workload 'pairs', partitions 4)"
+    assert stream(f"CREATE STREAM s {columns} {fed} PARTITIONED BY part").known_partitions == 4
+    assert stream(f"CREATE STREAM s {columns} {fed} PARTITIONED BY k").known_partitions == 0
 
 
 def test_without_clauses_rows_come_from_the_program_and_carry_their_arrival_time() -> None:
