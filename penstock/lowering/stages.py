@@ -66,12 +66,13 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stateful step."""
+    """One stateful step; behind the last one there are only destinations."""
 
     level: int
     graph: Graph
     sources: tuple[SourceEntry, ...]
     exchanges: Mapping[str, Exchange]
+    is_last: bool = True
 
 
 @dataclass(frozen=True)
@@ -369,7 +370,7 @@ class _Builder:
         level = self.levels[number]
         finished = tuple(GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id])) for node in level.nodes)
         graph = Graph(finished, tuple(level.entries.values()), dict(level.outputs), _fingerprint(finished, level, self.shards))
-        return Stage(number, graph, tuple(level.sources), dict(level.exchanges))
+        return Stage(number, graph, tuple(level.sources), dict(level.exchanges), number == max(self.levels))
 
 
 def _meeting_keys(prefix: Prefix) -> Keys:

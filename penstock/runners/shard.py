@@ -50,7 +50,7 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
             result.forward.append((shard, packet))
     decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
     kernel.feed(mine, decisions)
-    result.forward += [(shard, _with_reached(packet, kernel)) for packet in controls]
+    result.forward += [(shard, _with_reached(packet, kernel)) for packet in controls if not stage.is_last]
     kernel.run()
     answers, refused = kernel.take()
     result.refused += refused

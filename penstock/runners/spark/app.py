@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application, read_utf8
+from penstock.lowering.looped import looped
 from penstock.lowering.stages import Job, build_job
 from penstock.lowering.statistics import with_statistics
 from penstock.lowering.tuning import check_decision, request, tuning
@@ -25,10 +26,12 @@ from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.budget import BudgetController
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.control import control_frame
+from penstock.runners.spark.delivery import Delivery, leaving, only_for_spark, shard_targets
 from penstock.runners.spark.failures import QueryFailed, translated
+from penstock.runners.spark.files import is_local_by_default
 from penstock.runners.spark.memory import MemoryController, begin_sharing
 from penstock.runners.spark.ownership.directories import Claims, check_local_directories, claim_directories
-from penstock.runners.spark.pipeline import Pipeline, answers, build_pipeline
+from penstock.runners.spark.pipeline import Pipeline, build_pipeline
 from penstock.runners.spark.quarantine import Quarantine
 from penstock.runners.spark.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.session import create_session, query_session
@@ -69,7 +72,8 @@ class App:
         return cls.from_text(read_utf8(file), file.name, functions)
 
     def job(self, shards: int = 2) -> Job:
-        return build_job(self.catalog, shards)
+        """What runs: one stage, however many partitionings the queries need."""
+        return looped(build_job(self.catalog, shards))
 
     def start(
         self,
@@ -195,19 +199,23 @@ class _Launch:
             self._forget_budget()
         begin_sharing(self.checkpoint.control, sharing)
         claims = claim_directories(self.app.catalog, self.checkpoint, quarantine, self.append, self.spark)
-        controls = control_frame(self.spark, str(self.checkpoint.control.directory), self.shards)
-        pipeline = build_pipeline(
-            job, lambda stream: read_stream(self.spark, stream), controls, uuid.uuid4().hex, self.policy,
-            Quarantine(quarantine, claims.quarantine),
-        )  # fmt: skip
+        control, loop = self.checkpoint.control.directory, self.checkpoint.loop
+        goes_round = bool(job.stages[0].exchanges)
+        controls = control_frame(self.spark, str(control), self.shards, str(loop.directory) if goes_round else "")
         sinks = self._sinks(claims)
+        pipeline = build_pipeline(
+            job, lambda stream: read_stream(self.spark, stream, control), controls, uuid.uuid4().hex, self.policy,
+            Quarantine(quarantine, claims.quarantine), direct="" if goes_round else only_for_spark(sinks),
+            files=shard_targets(sinks), leaving=leaving(sinks),
+        )  # fmt: skip
+        delivery = Delivery(pipeline, sinks, loop)
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
-        writer = writer.foreachBatch(_writing(pipeline, sinks)).option("checkpointLocation", self.checkpoint.spark)
+        writer = writer.foreachBatch(delivery).option("checkpointLocation", self.checkpoint.spark)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger:
             writer = writer.trigger(processingTime=trigger)
-        return Run(self.app, writer.start(), pipeline, sinks, self.checkpoint, budget, quarantine, sharing)
+        return Run(self.app, writer.start(), pipeline, delivery, sinks, self.checkpoint, budget, quarantine, sharing)
 
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""
@@ -218,43 +226,30 @@ class _Launch:
 
     def _sinks(self, claims: Claims) -> dict[str, list[Sink]]:
         found: dict[str, list[Sink]] = {}
+        shards_write = is_local_by_default(self.spark)
         for query in self.app.catalog.queries.values():
             destinations = query.destinations or (Destination("memory"),)
             found[query.name] = [
-                make_sink(query.name, item, self.app.functions, Binding(claims.checkpoint, claims.mark_of(item), number))
+                make_sink(
+                    query.name, item, self.app.functions, Binding(claims.checkpoint, claims.mark_of(item), number, shards_write)
+                )
                 for number, item in enumerate(destinations)
             ]
         return found
-
-
-def _writing(pipeline: Pipeline, sinks: Mapping[str, list[Sink]]) -> Callable[[DataFrame, int], None]:
-    """What happens to each micro-batch; it is computed once, however many sinks read it."""
-    several = not pipeline.direct or len(sinks[pipeline.direct]) > 1
-
-    def write(frame: DataFrame, epoch: int) -> None:
-        kept = frame.persist() if several else frame
-        try:
-            for query, targets in sinks.items():
-                for sink in targets:
-                    sink.write(epoch, answers(pipeline, kept, query))
-        finally:
-            if several:
-                kept.unpersist()
-
-    return write
 
 
 class Run:
     """A running application."""
 
     def __init__(
-        self, app: App, query: Any, pipeline: Pipeline, sinks: Mapping[str, list[Sink]], checkpoint: Checkpoint, budget: str | None,
-        quarantine: str, sharing: MemorySharing | None = None,
+        self, app: App, query: Any, pipeline: Pipeline, delivery: Delivery, sinks: Mapping[str, list[Sink]], checkpoint: Checkpoint,
+        budget: str | None, quarantine: str, sharing: MemorySharing | None = None,
     ) -> None:  # fmt: skip
         self.app = app
         self.query = query
         self.pipeline = pipeline
         self.sinks = sinks
+        self._delivery = delivery
         self.control = checkpoint.control
         self.quarantine = quarantine
         self._lock = checkpoint.lock
@@ -355,6 +350,14 @@ class Run:
                 raise QueryFailed(f"no micro-batch carried the decision '{kind}' within {timeout:.0f} s; is the query stuck?")
             time.sleep(0.05)
 
+    def _await_loop(self, timeout: float) -> None:
+        """Wait for the micro-batches that bring round what the last one left."""
+        deadline = time.monotonic() + timeout
+        while self._delivery.last[1] and self.is_active:
+            if time.monotonic() > deadline:
+                raise QueryFailed(f"rows still went round after {timeout:.0f} s; the next start goes on with them")
+            time.sleep(0.02)
+
     def _decided(self) -> int:
         """Decisions that the newest micro-batch and those before it have carried; only the newest is asked, as that is quick."""
         progress = self.query.lastProgress
@@ -366,18 +369,21 @@ class Run:
     def end(self, timeout: float = 120) -> None:
         """Declare all streams ended: windows close, groups are emitted, queues are emptied; then stop."""
         self._lift_budget()
+        self.control.note_end()
         kinds = [kind for kind, _ in self.control.read(0, len(self.control))]
         if "end" in kinds:
             # Decided by a run that did not live to see it carried; it must not be said twice.
             self._await(kinds.index("end"), "end", timeout)
         else:
             self.decide("end", timeout=timeout)
+        self._await_loop(timeout)
         self.stop()
 
     def drain(self, timeout: float = 120) -> None:
         """Finish the work that budgets left in queues, then stop; the streams may go on in a later run."""
         self._lift_budget()
         self.decide("continue", timeout=timeout)
+        self._await_loop(timeout)
         self.stop()
 
     def _lift_budget(self) -> None:

@@ -164,9 +164,5 @@ def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interru
 
 def last_answers(run: Run, most: int) -> Mapping[str, Sequence[Row]]:
     """The newest answers of each query that goes to memory."""
-    found: dict[str, Sequence[Row]] = {}
-    for query, sinks in run.sinks.items():
-        table = next((sink.table() for sink in sinks if isinstance(sink, MemorySink)), None)
-        if table is not None and table.num_rows:
-            found[query] = table.slice(max(table.num_rows - most, 0)).to_pylist()
-    return found
+    memories = {query: sink for query, sinks in run.sinks.items() for sink in sinks if isinstance(sink, MemorySink)}
+    return {query: rows for query, sink in memories.items() if (rows := sink.newest(most))}

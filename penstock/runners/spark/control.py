@@ -1,7 +1,7 @@
 """Decisions as a stream: a durable log beside the checkpoint, read by a data source of the same query.
 
 Spark's offset log fixes which decisions belong to which micro-batch, so a repeated micro-batch takes the same ones. Only the
-driver reads the files; tasks get the decisions inside their partition.
+driver reads the files; tasks get the decisions inside their partition. What goes round the loop comes the same way.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
 from penstock.runners.spark.checkpoints.records import create_record, read_record
+from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.registry import register_source
 from penstock.runners.spark.shard_ids import shard_ids
 
 FORMAT = "penstock_control"
+#: File beside the decisions that tells our own sources of the end.
+ENDING = ".ending"
+#: How many decisions, and what the last micro-batch was from which something came round.
+Offset = dict[str, int]
 #: How long at most no micro-batch follows the one that carried the end: whoever declared it stops the query meanwhile.
 _PAUSE_AT_END_SECONDS, _LOOK_SECONDS = 10.0, 0.02
 
@@ -65,6 +70,13 @@ class ControlLog:
             self._stopping.touch()
         else:
             self._stopping.unlink(missing_ok=True)
+            if not any(kind == "end" for kind, _ in self.read(0, len(self))):
+                (self.directory / ENDING).unlink(missing_ok=True)  # whoever was about to decide it did not live to do so
+
+    def note_end(self) -> None:
+        """Say that all streams are to end: a feed brings no more rows then."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / ENDING).touch()
 
     @property
     def is_stopping(self) -> bool:
@@ -87,7 +99,7 @@ class ControlLog:
 
 
 class ControlSource(DataSource):
-    """`format("penstock_control")` with options `path` and `shards`."""
+    """`format("penstock_control")` with options `path`, `shards` and `loop` (a directory; without it nothing goes round)."""
 
     @classmethod
     def name(cls) -> str:
@@ -97,37 +109,45 @@ class ControlSource(DataSource):
         return PACKET_SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        return _Reader(self.options["path"], int(self.options["shards"]))
+        return _Reader(self.options["path"], int(self.options["shards"]), self.options.get("loop", ""))
 
 
-class _Decisions(InputPartition):
-    def __init__(self, first: int, decisions: list[tuple[str, dict[str, Any]]], shards: int) -> None:
+class _Arrivals(InputPartition):
+    """What a micro-batch gets beside rows of streams."""
+
+    def __init__(self, first: int, decisions: list[tuple[str, dict[str, Any]]], packets: list[pa.RecordBatch], shards: int) -> None:
         self.first = first
         self.decisions = decisions
+        self.packets = packets
         self.shards = shards
 
 
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Available-now has to be supported here too: one source without it makes Spark put everything into one micro-batch."""
 
-    def __init__(self, path: str, shards: int) -> None:
+    def __init__(self, path: str, shards: int, loop: str = "") -> None:
         self.path = path  # and not the log itself: a reader is shipped to tasks
         self.shards = shards
+        self.loop = loop
         self._available: int | None = None
         self._carried = 0
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"decisions": 0}
+    def initialOffset(self) -> Offset:  # noqa: N802
+        return {"decisions": 0, "loop": NOTHING}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        # What is available goes round the loop only later: that is not bounded here, it comes to an end by itself.
         self._available = len(ControlLog(self.path))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        self._pause_at_end(start["decisions"])
-        return {"decisions": len(ControlLog(self.path)) if self._available is None else self._available}
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        before = start.get("loop", NOTHING)
+        newest = max(before, Loop(self.loop).newest()) if self.loop else before
+        if newest == before:
+            self._pause_at_end(start["decisions"])
+        return {"decisions": len(ControlLog(self.path)) if self._available is None else self._available, "loop": newest}
 
     def _pause_at_end(self, carried: int) -> None:
         """Sources that go on would bring rows after the end, and all of them would be late."""
@@ -137,11 +157,15 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             while not log.is_stopping and time.monotonic() < deadline:
                 time.sleep(_LOOK_SECONDS)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         first, stop = start["decisions"], end["decisions"]
-        return [_Decisions(first, ControlLog(self.path).read(first, stop), self.shards)] if stop > first else []
+        before, last = start.get("loop", NOTHING), end.get("loop", NOTHING)
+        packets = Loop(self.loop).read(before, last).to_batches() if last > before else []
+        decisions = ControlLog(self.path).read(first, stop)
+        return [_Arrivals(first, decisions, packets, self.shards)] if decisions or packets else []
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        yield from partition.packets
         rows: list[tuple[int, str, bytes | None, str | None]] = []
         for number, (kind, detail) in enumerate(partition.decisions, partition.first):
             packet = Packet("", PacketKind.CONTROL, sequence=number, control=Control(number, kind, detail))
@@ -149,11 +173,14 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if rows:
             yield packed_rows(rows)
 
-    def commit(self, end: dict[str, int]) -> None:
-        """The log is small and tells what was decided; nothing is removed."""
+    def commit(self, end: Offset) -> None:
+        """The log is small and tells what was decided; nothing of it is removed. The loop is not needed any more."""
+        if self.loop:
+            Loop(self.loop).forget(end.get("loop", NOTHING))
 
 
-def control_frame(spark: SparkSession, directory: str, shards: int) -> Any:
+def control_frame(spark: SparkSession, directory: str, shards: int, loop: str = "") -> Any:
     """The control stream as packets."""
     register_source(spark, ControlSource)
-    return spark.readStream.format(FORMAT).option("path", directory).option("shards", str(shards)).load()
+    options = {"path": directory, "shards": str(shards), **({"loop": loop} if loop else {})}
+    return spark.readStream.format(FORMAT).options(**options).load()

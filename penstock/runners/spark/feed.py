@@ -7,6 +7,7 @@ from any source that does not wait.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,9 @@ from penstock.workloads.playback import Playback
 
 Offset = dict[str, int]
 
+#: Option: a file that tells, by being there, that no more rows shall come.
+ENDS_WITH = "ends_with"
+
 
 class Feed(DataSource):
     """Format `feed`.
@@ -47,7 +51,7 @@ class Feed(DataSource):
         return "feed"
 
     def _playback(self) -> Playback:
-        return Playback.from_text({name.lower(): text for name, text in self.options.items()})
+        return _playback(self.options)
 
     def schema(self) -> StructType:
         return from_arrow_schema(self._playback().schema.arrow)
@@ -56,7 +60,7 @@ class Feed(DataSource):
         return FeedReader(self._playback(), schema)
 
     def streamReader(self, schema: StructType) -> FeedStreamReader:  # noqa: N802  (the name is Spark's)
-        return FeedStreamReader(self._playback(), schema)
+        return FeedStreamReader(self._playback(), schema, self.options.get(ENDS_WITH, ""))
 
 
 class FeedReader(DataSourceReader):
@@ -78,8 +82,9 @@ class FeedReader(DataSourceReader):
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Rows as they fall due by the wall clock, or a fixed number per micro-batch."""
 
-    def __init__(self, playback: Playback, schema: StructType) -> None:
+    def __init__(self, playback: Playback, schema: StructType, ends_with: str = "") -> None:
         self._playback, self._schema = playback, _arrow_schema(playback, schema)
+        self._ends_with = ends_with
         self._available_us: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -95,6 +100,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_us = _now_us()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        if self._ends_with and os.path.exists(self._ends_with):
+            return start
         now_us = _now_us() if self._available_us is None else self._available_us
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         tick = self._playback.next_tick(start["tick"], now_us - start["began_us"], max_rows)
@@ -115,7 +122,11 @@ def register(spark: SparkSession) -> None:
 
 def check(options: Mapping[str, str], schema: StructType) -> None:
     """Raise now what the first micro-batch would raise: unknown workloads, options and columns."""
-    _arrow_schema(Playback.from_text({name.lower(): text for name, text in options.items()}), schema)
+    _arrow_schema(_playback(options), schema)
+
+
+def _playback(options: Mapping[str, str]) -> Playback:
+    return Playback.from_text({name.lower(): text for name, text in options.items() if name.lower() != ENDS_WITH})
 
 
 def _arrow_schema(playback: Playback, schema: StructType) -> pa.Schema:

@@ -114,8 +114,11 @@ def can_read(spark: SparkSession, options: Mapping[str, str]) -> bool:
     if not {name.lower() for name in options} <= _LISTING_OPTIONS:
         return False
     scheme = urlsplit(_option(options, "path")).scheme
-    if scheme:
-        return scheme == "file"
+    return scheme == "file" if scheme else is_local_by_default(spark)
+
+
+def is_local_by_default(spark: SparkSession) -> bool:
+    """Whether paths without scheme are on the file system of the machine."""
     return str(spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")).startswith("file:")
 
 

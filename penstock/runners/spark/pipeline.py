@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.stages import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
+from penstock.runners.spark.answer_files import Targets
 from penstock.runners.spark.exchange import packed
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
@@ -52,6 +53,9 @@ def build_pipeline(
     told_by_spark: frozenset[str] = frozenset(),
     delay: int | None = None,
     observed: str = OBSERVED,
+    direct: str | None = None,
+    files: Targets | None = None,
+    leaving: frozenset[str] | None = None,
 ) -> Pipeline:
     """Connect the sources and stages of a job.
 
@@ -63,8 +67,13 @@ def build_pipeline(
         As `StageHost` has them.
     observed
         Name of the metrics; a Spark query that holds several pipelines needs several names.
+    direct
+        The query whose answers leave as plain columns, or "" if all leave as packets; None: the only one, if there is only one.
+    files, leaving
+        As `StageHost` has them.
     """
-    direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
+    if direct is None:
+        direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
     frames: dict[str, DataFrame | ParquetFiles] = {}
     carried = controls
     for stage in job.stages:
@@ -73,6 +82,7 @@ def build_pipeline(
         host = StageHost(
             stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
             quarantines or {}, told_by_spark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
+            files or {}, leaving,
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None

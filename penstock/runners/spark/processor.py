@@ -21,6 +21,7 @@ from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.shard import StepResult, make_kernel, step
+from penstock.runners.spark.answer_files import Targets
 from penstock.runners.spark.exchange import batch_id, query_id
 from penstock.runners.spark.packet_rows import packed_rows
 from penstock.runners.spark.quarantine import Quarantine, write_refused
@@ -28,6 +29,8 @@ from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.state import Segments, ShardStore
 from penstock.runners.spark.stateful import Variables
 
+#: Kind of a row that names a file with answers.
+FILE = "file"
 #: Column that carries a shard's report beside the answers of a stage with one output.
 REPORT = "_penstock_report"
 #: Column of a report that holds the frontier of all answers to come; NULL in answers.
@@ -54,6 +57,10 @@ class StageHost:
         How far below the frontier times in later answers can be; None: nobody wants to know.
     operator
         Tells operators of one query apart that share a directory for refused rows.
+    files
+        Where this stage writes answers itself, by query.
+    leaving
+        Queries whose answers leave as packets; None: all of them.
     """
 
     stage: Stage
@@ -67,6 +74,8 @@ class StageHost:
     told_by_spark: frozenset[str] = frozenset()
     delay: int | None = None
     operator: str = ""
+    files: Targets = field(default_factory=dict)
+    leaving: frozenset[str] | None = None
 
     @property
     def hears_watermark(self) -> bool:
@@ -182,12 +191,25 @@ class ShardTask:
             return
         ids = shard_ids(self.host.shards)
         rows: list[tuple[int, str, bytes | None, str | None]] = []
-        for target, packet in result.forward:
+        for target, packet in (*result.forward, *result.loop):
             rows.append((ids[target], *packet.encode(), None))
         for name, batch in result.answers:
-            rows.append((ids[shard], *Packet(name, PacketKind.OUTPUT, batch=batch).encode(), None))
+            if self.host.leaving is None or name in self.host.leaving:
+                rows.append((ids[shard], *Packet(name, PacketKind.OUTPUT, batch=batch).encode(), None))
+        rows += [(ids[shard], text, None, None) for text in self._write_files(result, shard)]
         rows += [(ids[shard], "", None, report) for report in reports]
         yield _pandas(packed_rows(rows))
+
+    def _write_files(self, result: StepResult, shard: int) -> Iterator[str]:
+        """Answers into files; what is left of them is a name for the driver."""
+        for query, targets in self.host.files.items():
+            batches = [batch.rows for name, batch in result.answers if name == query and batch.num_rows]
+            if not batches:
+                continue
+            rows = pa.Table.from_batches(batches)
+            for number, files in enumerate(targets):
+                name = files.write(batch_id(), shard, rows)
+                yield json.dumps({"k": FILE, "e": query, "n": number, "f": name}, separators=(",", ":"))
 
     def _leave_directly(self, result: StepResult, reports: list[str], promise_us: int) -> Iterator[pd.DataFrame]:
         schema = self.host.output_schema

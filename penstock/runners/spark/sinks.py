@@ -1,13 +1,18 @@
-"""Where answers go. A micro-batch may be repeated after a crash, so every sink gets the batch's number and uses it."""
+"""Where answers go. A micro-batch may be repeated after a crash, so every sink gets the batch's number and uses it.
+
+There are three kinds. What the driver serves gets rows that were collected once for all of them. Files are written by the
+shards, in their task. What only Spark can write gets a frame, for which the micro-batch is kept.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -15,19 +20,37 @@ from pyspark.sql import functions as f
 
 from penstock.errors import InvalidDeclaration, suggestion
 from penstock.model.declarations import FILE_FORMATS, Destination
+from penstock.runners.spark.answer_files import AnswerFiles, can_write
 
 #: Options by which Delta knows a transaction that it has seen: an application, and a number that only grows.
 _TRANSACTION = ("txnappid", "txnversion")
 
 
-class Sink(Protocol):
-    """Consumes one micro-batch; called again with the same number only if the batch is repeated."""
+class DriverSink(Protocol):
+    """Consumes the answers of one micro-batch; called again with the same number only if the batch is repeated."""
 
-    def write(self, epoch: int, frame: DataFrame) -> None: ...
+    def write(self, epoch: int, rows: pa.Table) -> None: ...
 
 
-class FileSink:
-    """Files, exactly once: each micro-batch is one directory `epoch=N`, put in place by a rename.
+class SparkSink(ABC):
+    """The same for what only Spark can write."""
+
+    @abstractmethod
+    def write_frame(self, epoch: int, frame: DataFrame) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSink:
+    """Files that shards write."""
+
+    files: AnswerFiles
+
+
+Sink: TypeAlias = DriverSink | SparkSink | ShardSink
+
+
+class FileSink(SparkSink):
+    """Files written by Spark, exactly once: each micro-batch is one directory `epoch=N`, put in place by a rename.
 
     A repeated micro-batch finds its directory and leaves it alone, so readers never see rows twice, nor half a batch.
 
@@ -43,7 +66,7 @@ class FileSink:
         self.options = {name: value for name, value in options.items() if name != "path"}
         self.mark = f"-{mark}" if mark else ""
 
-    def write(self, epoch: int, frame: DataFrame) -> None:
+    def write_frame(self, epoch: int, frame: DataFrame) -> None:
         name = f"epoch={epoch:010d}{self.mark}"
         staging = f"{self.path}/_staging/{name}"
         counted = Observation()
@@ -69,15 +92,26 @@ class MemorySink:
         self._batches: dict[int, pa.Table] = {}
         self._lock = threading.Lock()
 
-    def write(self, epoch: int, frame: DataFrame) -> None:
-        table = frame.toArrow()
+    def write(self, epoch: int, rows: pa.Table) -> None:
         with self._lock:
-            self._batches[epoch] = table
+            if rows.num_rows or not self._batches:  # without rows only the first tells something: the columns
+                self._batches[epoch] = rows
 
     def table(self) -> pa.Table | None:
         with self._lock:
             tables = [self._batches[epoch] for epoch in sorted(self._batches)]
         return pa.concat_tables(tables) if tables else None
+
+    def newest(self, most: int) -> list[dict[str, Any]]:
+        """The last answers, at most as many as asked for."""
+        found: list[dict[str, Any]] = []
+        with self._lock:
+            for epoch in sorted(self._batches, reverse=True):
+                rows = self._batches[epoch]
+                found = [*rows.slice(max(rows.num_rows - most + len(found), 0)).to_pylist(), *found]
+                if len(found) >= most:
+                    break
+        return found
 
 
 class ConsoleSink:
@@ -87,21 +121,19 @@ class ConsoleSink:
         self.query = query
         self.rows = rows
 
-    def write(self, epoch: int, frame: DataFrame) -> None:
+    def write(self, epoch: int, rows: pa.Table) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        # All partitions must be consumed, or the state of those left out would not be saved; so count, then show.
-        found = frame.toArrow()
-        if not found.num_rows:
+        if not rows.num_rows:
             return
         table = Table()
-        for name in found.column_names:
+        for name in rows.column_names:
             table.add_column(name)
-        for row in found.slice(0, self.rows).to_pylist():
+        for row in rows.slice(0, self.rows).to_pylist():
             table.add_row(*[str(value) for value in row.values()])
         console = Console()
-        console.print(f"{self.query}, batch {epoch}: {found.num_rows} rows", highlight=False)
+        console.print(f"{self.query}, batch {epoch}: {rows.num_rows} rows", highlight=False)
         console.print(table)
 
 
@@ -116,8 +148,8 @@ class CallableSink:
         self.function = function
         self.known = {"checkpoint": writer} if _has_parameter(function, "checkpoint") else {}
 
-    def write(self, epoch: int, frame: DataFrame) -> None:
-        self.function(epoch, frame.toArrow(), **self.known)
+    def write(self, epoch: int, rows: pa.Table) -> None:
+        self.function(epoch, rows, **self.known)
 
 
 def _has_parameter(function: Callable[..., None], name: str) -> bool:
@@ -127,7 +159,7 @@ def _has_parameter(function: Callable[..., None], name: str) -> bool:
         return False
 
 
-class FormatSink:
+class FormatSink(SparkSink):
     """Any other Spark format (Kafka, Delta, JDBC, noop): handed on; at least once unless the format knows better.
 
     Parameters
@@ -146,7 +178,7 @@ class FormatSink:
             return self.options
         return {**self.options, "txnAppId": self.transactions, "txnVersion": str(epoch)}
 
-    def write(self, epoch: int, frame: DataFrame) -> None:
+    def write_frame(self, epoch: int, frame: DataFrame) -> None:
         if self.kind == "kafka" and "value" not in frame.columns:
             frame = frame.selectExpr("to_json(struct(*)) AS value")
         mode = "overwrite" if self.kind == "noop" else "append"
@@ -165,11 +197,14 @@ class Binding:
         As in `FileSink`.
     number
         Which of the query's destinations it is.
+    shards_write
+        Whether paths without scheme are on a file system that driver and workers mount.
     """
 
     checkpoint: str = ""
     mark: str = ""
     number: int = 0
+    shards_write: bool = False
 
 
 UNBOUND = Binding()
@@ -189,6 +224,8 @@ def make_sink(
     if kind in FILE_FORMATS:
         if "path" not in options:
             raise InvalidDeclaration(f"a {kind} destination needs a directory; add OPTIONS (path '…')", f"query '{query}'")
+        if can_write(destination, binding.shards_write):
+            return ShardSink(AnswerFiles(options["path"], binding.mark, options.get("compression", "snappy").lower()))
         return FileSink(kind, options["path"], options, binding.mark)
     if kind == "delta" and (own := [name for name in options if name.lower() in _TRANSACTION]):
         raise InvalidDeclaration(

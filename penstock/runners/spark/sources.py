@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -13,6 +15,7 @@ from penstock.errors import InvalidDeclaration, PenstockError
 from penstock.kernel.damage import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark import feed
+from penstock.runners.spark.control import ENDING
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.files import ParquetFiles, can_read, listed
 
@@ -24,12 +27,20 @@ _PARSED = ("json", "csv")
 _READER = "reader"
 
 
-def read_stream(spark: SparkSession, stream: StreamDeclaration) -> DataFrame | ParquetFiles:
+def read_stream(spark: SparkSession, stream: StreamDeclaration, control: Path | None = None) -> DataFrame | ParquetFiles:
     """A streaming DataFrame with the declared columns, and a column of malformed records where the format can have them.
 
     Of Parquet files within reach only their paths: tasks read them.
+
+    Parameters
+    ----------
+    control
+        Where decisions are: a feed looks there whether it shall end.
     """
     try:
+        if control is not None and stream.source.format.lower() == "feed":
+            told = replace(stream.source, options={**stream.source.options, feed.ENDS_WITH: str(control / ENDING)})
+            stream = replace(stream, source=told)
         return _timed(spark, stream)
     except PenstockError:
         raise

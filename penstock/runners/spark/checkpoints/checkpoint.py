@@ -17,6 +17,7 @@ from penstock.runners.spark.checkpoints.lock import CheckpointLock
 from penstock.runners.spark.checkpoints.plan_record import is_same, plan_record, told
 from penstock.runners.spark.checkpoints.records import create_record, read_record, replace_record
 from penstock.runners.spark.control import ControlLog
+from penstock.runners.spark.loop import Loop
 from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 
 #: Records without which a checkpoint cannot be continued; each has a copy.
@@ -43,6 +44,7 @@ class Checkpoint:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         self.control = ControlLog(self.directory / "penstock" / "control")
+        self.loop = Loop(self.directory / "penstock" / "loop")
         self.lock = CheckpointLock(self.directory / "penstock" / "lock")
 
     @property

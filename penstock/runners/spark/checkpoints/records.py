@@ -15,13 +15,18 @@ from penstock.errors import DamagedRecord, StateUnwritable
 
 def replace_record(path: Path, value: Any) -> None:
     """Write a record, whatever was there: a crash or a full disk leaves the old one or the new one, never half of it."""
-    with _draft(path, json.dumps(value)) as draft:
+    replace_bytes(path, json.dumps(value).encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """The same for a file that holds no JSON."""
+    with _draft(path, content) as draft:
         os.replace(draft, path)
 
 
 def create_record(path: Path, value: Any) -> bool:
     """Write a record unless there is one; False if there is. Of several who try at the same time one succeeds."""
-    with _draft(path, json.dumps(value)) as draft:
+    with _draft(path, json.dumps(value).encode()) as draft:
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -64,14 +69,14 @@ def shown(text: bytes) -> str:
 
 
 @contextmanager
-def _draft(path: Path, text: str) -> Iterator[Path]:
+def _draft(path: Path, content: bytes) -> Iterator[Path]:
     """A file beside the record, complete and on the disk; what is made of it inside is on the disk afterwards."""
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.draft")
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with draft.open("x") as file:
-                file.write(text)
+            with draft.open("xb") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             yield draft
