@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,29 @@ from penstock.kernel.ingress import LATE, Ingress
 from penstock.kernel.packets import Packet
 from penstock.kernel.segments import part_of, prefixed
 from penstock.model.batch import Batch
-from penstock.model.elements import ENDED_AT, NEVER, Control, Element, End, Heartbeat, Herald, Quarantined, Request, Routed
+from penstock.model.elements import (
+    CLOCK,
+    ENDED_AT,
+    FOREVER,
+    HEARTBEAT,
+    NEVER,
+    PARTITIONS,
+    Control,
+    Element,
+    End,
+    Heartbeat,
+    Herald,
+    Quarantined,
+    Request,
+    Routed,
+)
 from penstock.model.punctuation import Punctuation
 
 #: Rows an operator gets at once when a budget is in force: the grain of scheduling.
 SLICE_ROWS = 8192
+
+#: Decisions that no operator hears of.
+_FOR_ENTRIES = (CLOCK, HEARTBEAT, PARTITIONS)
 
 
 @dataclass(slots=True)
@@ -114,6 +132,7 @@ class Kernel:
         for entry, mine in by_entry.items():
             for element in self.ingresses[entry].admit(mine):
                 self._enter(entry, element)
+        self._pass_time([control for control in controls if control.kind in _FOR_ENTRIES])
         for control in controls:
             if control.kind == "end":
                 self._end(control)
@@ -136,7 +155,21 @@ class Kernel:
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
+    def _pass_time(self, decisions: Sequence[Control]) -> None:
+        """What decisions about time and partitions mean for the entries of streams; idle ones follow those they meet."""
+        sources = {name: guard for name, guard in self.ingresses.items() if not guard.spec.partitions}
+        for entry, guard in sources.items() if decisions else ():
+            for element in guard.hear(decisions):
+                self._enter(entry, element)
+        idle = {name for name, guard in sources.items() if guard.frontiers.is_idle()}
+        for entry in sorted(idle):
+            met = [self.ingresses[other].frontiers.current for other in self.graph.meeting[entry] - idle]
+            for element in sources[entry].follow(min((ts for ts in met if ts != FOREVER), default=NEVER)):
+                self._enter(entry, element)
+
     def _decide(self, control: Control) -> None:
+        if control.kind in _FOR_ENTRIES:
+            return
         if control.kind == "budget":
             self._budget_rows = control.detail.get("rows")
         elif control.kind == "statistics":
@@ -383,7 +416,10 @@ class Kernel:
         return {node: work.operator.told() for node, work in self._work.items() if isinstance(work.operator, Steered)}
 
     def report(self) -> dict[str, Any]:
-        """Levels and running totals per operator and entry; `arrived` are the rows of the last micro-batch."""
+        """Levels and running totals per operator and entry; `arrived` are the rows of the last micro-batch.
+
+        `holding` tells for entries of streams which source partition the others wait for.
+        """
         operators = {
             node: {
                 "rows_in": work.rows_in, "rows_out": work.rows_out, "ns": work.nanoseconds, "queue_rows": work.waiting_rows,
@@ -398,7 +434,9 @@ class Kernel:
             }
             for name, guard in self.ingresses.items()
         }  # fmt: skip
-        return {"operators": operators, "entries": entries, "set_aside": {owner: dict(by) for owner, by in self._set_aside.items()}}
+        holding = {name: asdict(found) for name, guard in self.ingresses.items() if (found := guard.holder()) is not None}
+        set_aside = {owner: dict(by) for owner, by in self._set_aside.items()}
+        return {"operators": operators, "entries": entries, "set_aside": set_aside, "holding": holding}
 
 
 def _encode_mark(mark: Element) -> list[Any]:

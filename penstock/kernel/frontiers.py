@@ -78,6 +78,11 @@ class Frontiers:
         """What is late for this partition: below its own promise, or below what was already promised for the stream."""
         return max(self._promises.get(partition, NEVER), self.current)
 
+    @property
+    def is_stated(self) -> bool:
+        """Whether the stream's frontier is further than its rows alone would have brought it."""
+        return self.newest == NEVER or self.current > self.newest - self.disorder
+
     def touch(self, partition: int) -> None:
         """The partition has brought something, so it is not idle."""
         if self._idle_us is not None:
@@ -91,27 +96,20 @@ class Frontiers:
             promised = max(newest - self.disorder if newest != NEVER else NEVER, frontier)
         self._promises[partition] = max(self._promises.get(partition, NEVER), promised)
 
-    def close(self, partition: int, low: int, high: int) -> None:
-        """No row from `low` to `high` follows: that moves the partition on unless something older may still come."""
-        known = self.promise(partition)
-        if low <= known <= high:
-            self._promises[partition] = min(high, FOREVER - 1) + 1
-
-    def end(self, partition: int) -> None:
-        """Nothing follows from the partition, so it holds nothing back."""
-        self._promises.setdefault(partition, NEVER)
-        self._ended.add(partition)
+    def end(self, partition: int | None) -> None:
+        """Nothing follows from the partition (from none of those known), so it holds nothing back."""
+        self._ended |= {*self._promises} if partition is None else {partition}
 
     def state(self, ts: int, partition: int | None = None) -> None:
-        """A heartbeat: nothing older comes from the partition, or from the whole stream."""
-        if partition is None:
-            self._floor = max(self._floor, ts)
-            for known in self._promises:
-                self.touch(known)
-            self.touch(NOBODY)
-        else:
+        """Nothing older comes from the partition, or from the whole stream, whatever its partitions are."""
+        if partition is not None:
             self.advance(partition, frontier=ts)
             self.touch(partition)
+            return
+        self._floor = max(self._floor, ts)
+        for known in self._promises:
+            self.touch(known)
+        self.touch(NOBODY)
 
     # -- time -----------------------------------------------------------------------------------------------------------
 

@@ -51,6 +51,19 @@ class Graph:
         return {node: tuple(dict.fromkeys(targets)) for node, targets in found.items()}
 
     @cached_property
+    def meeting(self) -> Mapping[str, frozenset[str]]:
+        """For each entry the other ones whose rows meet its rows in some operator, as far as they do not come from here again."""
+        returning = {f"->{entry.name}": entry.name for entry in self.entries}
+        back = {returning[output]: port[0] for output, port in self.outputs.items() if output in returning}
+        groups = {name: {name} for name in (*(entry.name for entry in self.entries), *(node.id for node in self.nodes))}
+        touching = [*((node.id, source) for node in self.nodes for source, _ in node.sources), *back.items()]
+        for one, other in touching:
+            joined = groups[one] | groups[other]
+            groups |= dict.fromkeys(joined, joined)
+        own = frozenset(entry.name for entry in self.entries) - back.keys()
+        return {entry.name: (own & groups[entry.name]) - {entry.name} for entry in self.entries}
+
+    @cached_property
     def leaves(self) -> frozenset[str]:
         entries = {entry.name for entry in self.entries}
         return frozenset(node.id for node in self.nodes if any(source in entries for source, _ in node.sources))

@@ -6,7 +6,7 @@ Behind the ingress every promise holds: no row is older than an earlier heartbea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -18,8 +18,8 @@ from penstock.columnar.codes import group_codes
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
 from penstock.kernel.damage import shown
-from penstock.kernel.frontiers import Frontiers
-from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
+from penstock.kernel.frontiers import Frontiers, Holder
+from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.sharding import foreign_run
 from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
@@ -30,7 +30,7 @@ from penstock.metadata.scoped import ScopeBoard, coded, decoded
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.durations import duration_text
-from penstock.model.elements import FOREVER, NEVER, Element, End, Heartbeat, Quarantined
+from penstock.model.elements import CLOCK, FOREVER, NEVER, PARTITIONS, Control, Element, End, Heartbeat, Quarantined
 from penstock.model.masks import Mask, booleans
 from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
@@ -79,14 +79,11 @@ class Ingress:
 
     def __init__(self, spec: EntrySpec, shard: int = 0, shards: int = 1) -> None:
         self.spec = spec
-        #: Source partitions that are waited for from the start.
-        self._expected = max(spec.source_partitions, spec.partitions, 0 if spec.is_partitioned else 1)
-        self.frontiers = Frontiers(spec.disorder, spec.idle_us, spec.has_clock_time, spec.is_arrival, self._expected)
+        self.frontiers = Frontiers(spec.disorder, spec.idle_us, spec.has_clock_time, spec.is_arrival)
         self.schema = Schema.from_arrow(spec.schema)
         self._widen = {spec.key: foreign_run(self.schema[spec.key].type, shard, shards)} if spec.key and shards > 1 else {}
         self._speaks = shard == 0 or not spec.is_copied
         self.alignment = Alignment((), self.schema, self._widen, spec.is_partitioned)
-        self.alignment.expect(range(self._expected))
         self.closed = Announcements(self.schema, self._widen)
         self.clustered: dict[str, dict[int, Any]] = {}
         self.open_clusters: dict[str, dict[int, OpenClusters]] = {}
@@ -94,14 +91,18 @@ class Ingress:
         self._told: ScopedPunctuation | None = None
         self.ended: dict[str, set[int]] = {}
         self.totals = dict.fromkeys(_TOTALS, 0)
-        for partition in range(spec.partitions):
-            self._expect(partition)
+        #: Source partitions by a decision: the source was asked.
+        self._decided = 0
+        self._expect()
 
-    def _expect(self, partition: int) -> None:
-        """A sender that is known before it says anything: nothing holds before it has said so too."""
-        self.frontiers.advance(partition)
-        self.alignment.see_partition(partition)
-        self.scopes.see_partition(partition)
+    def _expect(self) -> None:
+        """Partitions that are known before they say anything: nothing holds before they have said so too."""
+        declared = max(self.spec.source_partitions, self.spec.partitions, 0 if self.spec.is_partitioned else 1)
+        known = range(max(declared, self._decided))
+        self.frontiers.expect(len(known))
+        self.alignment.expect(known)
+        for partition in known:
+            self.scopes.see_partition(partition)
 
     def admit(self, packets: Sequence[Packet]) -> list[Element | Quarantined]:
         """Elements of one micro-batch: rows, then what became known, then the frontier, then ends.
@@ -118,13 +119,14 @@ class Ingress:
             if packet.kind is PacketKind.BAD:
                 refused.append(self._bad(packet))
             elif packet.batch is not None:
-                batch = self._in_time(packet.batch, packet.partition, refused)
+                batch = self._in_time(packet.batch, packet.partition, _past(ordered, packet.partition), refused)
                 batch = self._expected_by_others(batch, packet.partition, known, refused)
                 is_broken = packet.kind is PacketKind.VIOLATING
                 found.append((batch, np.full(batch.num_rows, is_broken) | self._closed_before(batch, packet.partition, known)))
         for packet in ordered:
             if packet.partition != NOBODY:
-                self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
+                self._advance(packet)
+        self.alignment.wait_for_all_but(self.frontiers.idle)
         usable = self._grammatical(found, refused)
         for partition, marks in known.items():
             if self.alignment.missed_by(partition) is not None:
@@ -139,6 +141,16 @@ class Ingress:
         # What is closed is remembered to detect violations.
         news = [mark for mark in merged([*released, *self._unique(usable)]) if self.closed.add(mark)]
         return [*refused, *usable, *news, *self._scoped(ordered), *self._heartbeat(), *self._ends(ordered)]
+
+    def _advance(self, packet: Packet) -> None:
+        """What a piece of a partition says about time: its rows, its host, and punctuations in it."""
+        if packet.last >= packet.sequence:
+            self.frontiers.touch(packet.partition)
+        self.frontiers.advance(packet.partition, packet.newest, packet.frontier)
+        for last, _, is_global in packet.edges.get(PAST, ()):
+            self.frontiers.state(last + 1, None if is_global else packet.partition)
+        if OVER in packet.edges:
+            self.frontiers.end(None if packet.edges[OVER] else packet.partition)
 
     def _closed_before(self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]]) -> Mask:
         """Rows that match a punctuation before them: of an earlier micro-batch, or at a smaller position of their partition."""
@@ -225,6 +237,8 @@ class Ingress:
     def _bound(self) -> str:
         if self.spec.disorder == FOREVER:
             return "are older than what its host had promised before: Spark's watermark"
+        if self.frontiers.is_stated:
+            return "are older than what a heartbeat, a punctuation on the time, or the clock had promised before"
         bound = duration_text(self.spec.disorder) if self.spec.has_clock_time else self.spec.disorder
         return f"are older than the newest row of earlier micro-batches by more than the declared disorder bound of {bound}"
 
@@ -234,11 +248,16 @@ class Ingress:
         text = f"{batch.num_rows} rows of stream '{self.spec.stream}' were read after the stream was declared ended"
         return Quarantined(batch, "after-end", text, self.spec.stream)
 
-    def _in_time(self, batch: Batch, partition: int, refused: list[Quarantined]) -> Batch:
+    def _in_time(self, batch: Batch, partition: int, past: Sequence[tuple[int, int]], refused: list[Quarantined]) -> Batch:
+        """The rows but late ones: older than promised before the micro-batch, or by a punctuation before them in it."""
         promise = self.frontiers.promise(partition)
-        if promise == NEVER or not batch.num_rows or int(batch.ts.min()) >= promise:
+        if not batch.num_rows or int(batch.ts.min()) >= max([promise, *(last + 1 for last, _ in past)]):
             return batch
         late = batch.ts < promise
+        for last, position in past:
+            late |= (batch.ts <= last) & (batch.pos > position)
+        if not late.any():
+            return batch
         if self._speaks:
             refused.append(self._late(batch.filter(late), partition, self._bound))
         return batch.filter(~late)
@@ -356,8 +375,40 @@ class Ingress:
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
-    def _heartbeat(self) -> list[Element]:
+    def hear(self, decisions: Sequence[Control]) -> list[Element]:
+        """What follows from decisions about time and partitions; they hold behind the rows of their micro-batch."""
+        for decision in decisions:
+            self._obey(decision)
+        released = merged(self.alignment.wait_for_all_but(self.frontiers.idle))
+        news = [mark.extend(self.spec.schema.names) for mark in released if self.closed.add(mark)]
+        return [*(replace(mark, pos=LAST) for mark in news), *self._heartbeat()]
+
+    def _obey(self, decision: Control) -> None:
+        detail = decision.detail
+        if decision.kind == CLOCK:
+            self.frontiers.pass_time(detail["us"], bool(detail.get("begins")))
+        elif detail["stream"].lower() != self.spec.stream.lower():
+            return
+        elif decision.kind == PARTITIONS:
+            self._decided = max(self._decided, detail["count"])
+            self._expect()
+        elif detail.get("partition") is None:
+            self.frontiers.state(detail["ts"])
+        else:
+            self.alignment.see_partition(detail["partition"])
+            self.frontiers.state(detail["ts"], detail["partition"])
+
+    def holder(self) -> Holder | None:
+        """The source partition that holds the stream back, if one does; shards that send a derived stream never do for long."""
+        return self.frontiers.holder() if not self.spec.partitions else None
+
+    def follow(self, ts: int) -> list[Element]:
+        """The stream is idle, and those it meets have come so far without it."""
+        return self._heartbeat(ts)
+
+    def _heartbeat(self, followed: int = NEVER) -> list[Element]:
         before = self.frontiers.current
+        self.frontiers.follow(followed)
         now = self.frontiers.release()
         return [Heartbeat(now)] if now > before else []
 
@@ -376,6 +427,7 @@ class Ingress:
                 "told": None if self._told is None else coded(self._told),
                 "ended": {query: sorted(told) for query, told in self.ended.items()},
                 "totals": dict(self.totals),
+                "decided": self._decided,
             }
         )
 
@@ -383,7 +435,6 @@ class Ingress:
         meta: Mapping[str, Any] = state.meta
         self.frontiers.restore(meta["frontiers"])
         self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen, self.spec.is_partitioned)
-        self.alignment.expect(range(self._expected))
         self.closed = Announcements.from_json(meta["closed"], self.schema, self._widen)
         self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
         # Shards saved before there were scopes have none of these.
@@ -392,6 +443,14 @@ class Ingress:
         self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
         self.totals = {**dict.fromkeys(_TOTALS, 0), **meta["totals"]}
+        self._decided = meta.get("decided", 0)
+        self._expect()
+
+
+def _past(packets: Sequence[Packet], partition: int) -> list[tuple[int, int]]:
+    """Times up to which a partition has said that nothing follows, and where among its rows it has."""
+    mine = (packet for packet in packets if packet.partition == partition and partition != NOBODY)
+    return [(last, position) for packet in mine for last, position, _ in packet.edges.get(PAST, ()) if position != LAST]
 
 
 def _columns(batch: Batch) -> dict[str, pa.Array]:

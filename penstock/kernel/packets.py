@@ -20,6 +20,10 @@ NOBODY = -1
 #: The position of what holds from the end of a micro-batch on: behind all its rows.
 LAST = 2**63 - 1
 
+#: Edges about time: statements that nothing up to a time follows (time, position, whether for all partitions), and that nothing
+#: follows at all (whether for all partitions).
+PAST, OVER = "past:", "over:"
+
 
 class PacketKind(StrEnum):
     ROWS = "rows"
@@ -51,7 +55,7 @@ class Packet:
         Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
     edges
         For declared attributes: first and last value and where they stand (clustered), greatest value and last position
-        (ordered), values (clustered, where rows have no order).
+        (ordered), values (clustered, where rows have no order). `PAST`, `OVER`: what is said about time.
     ends
         Queries whose last row has left this partition of a derived stream; an empty name means all of them.
     """

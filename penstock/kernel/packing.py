@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import InvalidPattern
 from penstock.kernel.damage import BAD, CALENDAR
-from penstock.kernel.packets import LAST, NOBODY, Packet, PacketKind
+from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
 from penstock.kernel.sharding import shard_of
 from penstock.metadata.listed import ListedMarks, read_listed
@@ -141,14 +141,14 @@ def _pack_partition(
     batch = _entry_batch(rows, positions, good, route)
     kept = _mask(rows, KEEP)[good]
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
-    edges |= _scope_edge(found.scopes, positions, route)
+    edges |= _scope_edge(found.scopes, positions, route) | _time_edges(found, route)
     broken |= _after_listed(batch, found.listed, route)
     home = partition % route.shards
     shares = by_shard(batch.filter(kept & ~broken), route.keys, route.shards, home)
     unseen = unique_of(batch.filter(~kept), route.stream, dict(route.kept)) if not kept.all() else []
     said = _in_place([*_as_punctuations(found.listed, route), *found.marks, *derived], route)
     routed = _route_marks([*said, *unseen], route, home)
-    newest = int(batch.ts.max(initial=NEVER))
+    newest = max(int(batch.ts.max(initial=NEVER)), found.newest)
     for shard in range(route.shards):
         yield shard, Packet(
             route.entry, PacketKind.ROWS, partition, first, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
@@ -286,6 +286,12 @@ class _Marked:
     scopes: Sequence[tuple[int, ScopedPunctuation]] = ()
     #: Position of each text that cannot be read, and what is wrong with it.
     unreadable: Sequence[tuple[int, str]] = ()
+    #: Position and last time of statements that nothing up to a time follows.
+    times: Sequence[tuple[int, int]] = ()
+    #: Whether one says that nothing follows at all.
+    is_over: bool = False
+    #: The greatest event time in a row that is a punctuation.
+    newest: int = NEVER
 
 
 def _take_marks(rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int) -> _Marked:
@@ -299,10 +305,16 @@ def _take_marks(rows: pa.RecordBatch, positions: Int64s, route: Route, partition
     marks: list[Punctuation] = []
     scopes: list[tuple[int, ScopedPunctuation]] = []
     unreadable: list[tuple[int, str]] = []
+    times: list[tuple[int, int]] = []
+    is_over = False
     for index in np.flatnonzero(~is_read).tolist():  # other forms are few; each becomes an object anyway
         text, position = texts[index].as_py(), int(positions[places[index]])
         try:
-            mark = read_mark(text, route, position)
+            said = _statement(text, route, position)
+            if isinstance(said, Punctuation):
+                is_over |= said.is_end_of_stream
+                times += [(position, last) for last in _past(said, route.stream.timestamp)]
+            mark = _about_entry(said, route)
             if isinstance(mark, ScopedPunctuation):
                 scopes.append((position, mark))
             elif mark is not None:
@@ -312,7 +324,31 @@ def _take_marks(rows: pa.RecordBatch, positions: Int64s, route: Route, partition
                 raise
             unreadable.append((position, f"{text}: {found.message}"))
     keep = np.flatnonzero(~is_mark)
-    return _Marked(rows.take(pa.array(keep)), positions[keep], listed, marks, scopes, unreadable)
+    newest = _newest(rows.column(TIME).take(pa.array(places)), route.stream.has_clock_time)
+    return _Marked(rows.take(pa.array(keep)), positions[keep], listed, marks, scopes, unreadable, times, is_over, newest)
+
+
+def _newest(times: pa.Array, is_clock: bool) -> int:
+    """How far rows that are punctuations show their partition to have come; those without a usable time show nothing."""
+    known = times.filter(pa.array(~_is_out_of_range(times, is_clock))).drop_null()
+    return int(int64s(known).max(initial=NEVER))
+
+
+def _past(mark: Punctuation, timestamp: str) -> list[int]:
+    """The last of the times up to which nothing follows, if the punctuation says that and nothing else."""
+    ((name, pattern),) = restricted.items() if len(restricted := mark.restricted) == 1 else (("", None),)
+    if pattern is None or name != timestamp or not pattern.is_range or pattern.lo is not None or pattern.hi is None:
+        return []
+    last = int(pattern.hi) if pattern.hi_inclusive else int(pattern.hi) - 1
+    return [last] if -_MOST_TIME <= last <= _MOST_TIME else []
+
+
+def _time_edges(found: _Marked, route: Route) -> dict[str, Any]:
+    """What punctuations say about the stream's time, and whether one partition speaks for all."""
+    is_global = route.stream.punctuations is not None and route.stream.punctuations.is_global
+    place = (lambda position: position) if route.stream.has_order else (lambda _: LAST)
+    past = [[last, place(position), is_global] for position, last in found.times]
+    return ({PAST: past} if past else {}) | ({OVER: is_global} if found.is_over else {})
 
 
 def _as_punctuations(listed: Sequence[ListedMarks], route: Route) -> list[Punctuation]:
@@ -332,13 +368,16 @@ def _after_listed(batch: Batch, listed: Sequence[ListedMarks], route: Route) -> 
     return wrong
 
 
-def read_mark(text: str, route: Route, position: int) -> Punctuation | ScopedPunctuation | None:
-    """A punctuation from its JSON text, in the entry's names; None if it says nothing about the entry's columns."""
+def _statement(text: str, route: Route, position: int) -> Punctuation | ScopedPunctuation:
+    """A punctuation from its JSON text, in the stream's names."""
     stream = route.stream
-    is_global = stream.punctuations is not None and stream.punctuations.is_global
     offset = position >> _PARTITION_BITS if stream.partition_column and stream.position_column else position
-    where = f"stream '{stream.name}', position {offset}"
-    found = read_statement(text, stream.schema, where, position)
+    return read_statement(text, stream.schema, f"stream '{stream.name}', position {offset}", position)
+
+
+def _about_entry(found: Punctuation | ScopedPunctuation, route: Route) -> Punctuation | ScopedPunctuation | None:
+    """A statement in the entry's names; None if it says nothing about the entry's columns."""
+    is_global = route.stream.punctuations is not None and route.stream.punctuations.is_global
     if isinstance(found, Punctuation):
         return in_entry_names(found, route, is_global, route.closable)
     patterns = [in_entry_names(pattern, route, is_global, dict(route.kept)) for pattern in found.patterns]

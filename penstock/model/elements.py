@@ -15,6 +15,9 @@ FOREVER = 2**63 - 1
 NEVER = -(2**63)
 #: Kind of the control by which a shard tells an operator how far the streams below it had come (`ts`) when they ended.
 ENDED_AT = "ended_at"
+#: Kinds of controls that entries of streams obey: what time it is (`us`; `begins` with the first one of a run), that nothing
+#: older than `ts` comes from a `stream` (or from its `partition`), and how many partitions a stream has (`count`).
+CLOCK, HEARTBEAT, PARTITIONS = "clock", "heartbeat", "partitions"
 
 
 @dataclass(frozen=True, slots=True)

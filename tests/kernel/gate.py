@@ -18,7 +18,7 @@ from penstock.kernel.packing import KEEP, MARK, PARTITION, TIME, Route, pack
 from penstock.kernel.segments import decode_meta, encode_meta
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
-from penstock.model.elements import Heartbeat, Quarantined
+from penstock.model.elements import CLOCK, Control, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 
@@ -30,15 +30,15 @@ class Gate:
 
     def __init__(
         self, constraints: Sequence[tuple[ConstraintKind, str]] = (), disorder: int = 0, source: str = "feed", partitions: int = 0,
-        **policies: RowPolicy,
+        idle: int | None = None, is_timed: bool = False, is_arrival: bool = False, is_global: bool = False, **policies: RowPolicy,
     ) -> None:  # fmt: skip
         declared = tuple(Constraint(kind, column) for kind, column in constraints)
-        marks = EmbeddedPunctuations("k")
+        marks = EmbeddedPunctuations("k", is_global)
         stream = StreamDeclaration("x", SCHEMA, Source(source), "ts", disorder, declared, marks, **policies)
         self.route = Route("x@1", stream, SCHEMA.arrow, tuple((name, name) for name in SCHEMA.names), ("k",), 1)
         self.spec = EntrySpec(
             "x@1", "x", SCHEMA.arrow, disorder, declared, has_order=stream.has_order, is_partitioned=True,
-            source_partitions=partitions, **policies,
+            source_partitions=partitions, idle_us=idle, has_clock_time=is_timed, is_arrival=is_arrival, **policies,
         )  # fmt: skip
         self.ingress = Ingress(self.spec)
         self.base = 0
@@ -57,6 +57,14 @@ class Gate:
         found = [packet for _, packet in pack(pa.RecordBatch.from_pydict({**columns, **system}), self.route, self.base)]
         self.base += len(rows)
         return self.ingress.admit([Packet.decode(*packet.encode()) for packet in found])
+
+    def hear(self, *decisions: tuple[str, dict[str, Any]]) -> list[Any]:
+        """What decisions behind the rows of a micro-batch bring."""
+        return self.ingress.hear([Control(0, kind, detail) for kind, detail in decisions])
+
+    def clock(self, us: int, **more: Any) -> int | None:
+        """The frontier that the time of day brings, if it is news."""
+        return frontier(self.hear((CLOCK, {"us": us, **more})))
 
     def declare(self, partitions: int) -> None:
         """Start again, and expect another number of partitions."""
