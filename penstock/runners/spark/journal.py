@@ -12,6 +12,7 @@ from penstock.lowering.stages import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
+from penstock.runners.holding import HeldBack, HoldWatch
 from penstock.runners.spark.due import oldest_due_us
 from penstock.runners.spark.reports import BatchReport
 from penstock.runners.spark.tally import (
@@ -52,6 +53,8 @@ class Moment:
     filters: tuple[FilterStanding, ...] = ()
     #: Rows that went to the quarantine since the checkpoint began, by reason.
     refused: Mapping[str, int] = field(default_factory=dict)
+    #: What holds time back.
+    held: tuple[HeldBack, ...] = ()
 
     @property
     def state_rows(self) -> int:
@@ -64,6 +67,7 @@ class Moment:
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
         found["readers"] = [reader.to_json() for reader in self.readers]
+        found["held"] = [{**asdict(held), "text": str(held)} for held in self.held]
         return {**found, "state_rows": self.state_rows, "state_bytes": self.state_bytes}
 
 
@@ -95,6 +99,8 @@ class Summary:
     #: are used all the same.
     refused: Mapping[str, int] = field(default_factory=dict)
     operators: tuple[OperatorTally, ...] = ()
+    #: What held time back at the end.
+    held: tuple[HeldBack, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -125,6 +131,7 @@ class Journal:
         self.application = application
         self.job = job
         self._filters = filters
+        self._holds = HoldWatch(job)
         self._memory = None if catalog is None else MemoryMonitor(job, catalog, learnt)
         self.last: Moment | None = None
         self._seen = -1
@@ -159,7 +166,7 @@ class Journal:
         moment = Moment(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
             tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
-            self._filters(), self._refused,
+            self._filters(), self._refused, self._holds.hear(report.entries, report.holding, began.timestamp()),
         )  # fmt: skip
         self._seen, self._began = report.epoch, began
         self._first = self._first or began
@@ -203,6 +210,7 @@ class Journal:
             self._filters(),
             self._refused,
             self.last.operators if self.last else (),
+            self.last.held if self.last else (),
         )
 
     def _speed(self) -> float:

@@ -92,6 +92,8 @@ class PlainLines:
                 changed = "re-ordered  " if standing.reorderings > self._reorderings.get(standing.operator, 0) else ""
                 self._reorderings[standing.operator] = standing.reorderings
                 self.say(f"         {changed}{standing}")
+            for held in news[-1].held:
+                self.say(f"         {held}")
             for query, rows in samples(1).items():
                 for row in rows:
                     self.say(f"         {query}: {row_text(row)}")
@@ -131,6 +133,7 @@ class LiveTable:
         tables = [_queries(self._last), _operators(self._last), *([_filters(self._last)] if self._last.filters else [])]
         spared = [Text(operator.spared, style="dim") for operator in self._last.operators if operator.spared]
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
+        remarks += [Text(str(held), style="yellow") for held in self._last.held]
         used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks) + 2 * len(spared)
         per_query = (self.console.height - used - 3) // max(len(self._last.queries), 1)
         if per_query >= 1 and (answers := samples(min(per_query, _MOST_SAMPLES))):
@@ -296,6 +299,8 @@ class Ending:
         if summary.refused:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.refused.items()))
             console.print(f"rows in the quarantine since the checkpoint began, by reason: {reasons}", highlight=False, markup=False)
+        for held in summary.held:
+            console.print(f"at the end {held}", highlight=False, markup=False)
         for standing in summary.filters:
             lines = [f"order of {standing}", *(f"  {then}" for then in standing.history)]
             console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -29,6 +29,8 @@ class BatchReport:
     refused: dict[str, int] = field(default_factory=dict)
     #: Rows refused since the checkpoint began, by entry or operator and by reason.
     set_aside: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: For entries of streams the source partition that others wait for, and how far it and they have come.
+    holding: dict[str, dict[str, int]] = field(default_factory=dict)
     backlog: int = 0
     work_ns: int = 0
     state_written: int = 0
@@ -76,6 +78,7 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
         report.told.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
     _sum(report.entries, shard["entries"])
+    report.holding |= shard.get("holding", {})  # all shards hear of all partitions, so they say the same
     _sum(report.set_aside, shard.get("set_aside", {}))  # tasks without kernels keep nothing
     for reason, count in shard["refused"].items():
         report.refused[reason] = report.refused.get(reason, 0) + count
