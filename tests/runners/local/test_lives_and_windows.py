@@ -100,6 +100,14 @@ def test_landmark_windows_end_with_the_newest_row_of_the_stream_in_every_shard(s
     assert sorted((row[1], row[3]) for row in found) == [(k, until) for k in (1, 2, 3) for until in (5, 10, 15, 20, 25)] + [(4, 25)]
 
 
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_landmark_windows_of_a_query_with_begin_are_the_same_in_any_number_of_shards(shards: int) -> None:
+    """Windows are counted from BEGIN and no row lies before 1970: only what a shard knows of the others can go wrong."""
+    query = "CREATE CQ q BEGIN 0 AS SELECT k, count(*) AS n FROM l [LANDMARK RANGE 10, ADVANCE 10] GROUP BY k;"
+    found = answers(query, [(1, 1, 0), (2, 2, 0), (3, 3, 0), (23, 4, 0)], shards)
+    assert sorted(row[1:] for row in found) == [(k, 1) for k in (1, 2, 3) for _ in range(3)] + [(4, 1)]
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 def test_landmark_windows_over_a_query_end_with_the_streams_below_it(shards: int) -> None:
     inner = "CREATE CQ w AS SELECT k, count(*) AS n FROM l [RANGE 5] GROUP BY k HAVING max(i) < 5;"
@@ -112,6 +120,7 @@ def test_union_removes_duplicates_in_the_window_of_its_branches() -> None:
     union = "CREATE CQ q AS SELECT k FROM l [RANGE 10] UNION SELECT k FROM r [RANGE 10];"
     assert answers(union) == [(-12, 1), (-3, 2), (0, 1), (11, 2), (14, 1)]
     assert answers(union.replace(" [RANGE 10]", "")) == [(-12, 1), (-3, 2)]
+    assert answers(union, ROWS[2:]) == [(0, 1), (11, 2), (14, 1)]
 
 
 @pytest.mark.parametrize("clause", ["[RANGE 10 TUMBLING]", "[RANGE 10, ADVANCE 10]"])
