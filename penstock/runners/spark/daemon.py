@@ -12,6 +12,8 @@ import importlib
 import os
 import sys
 
+from penstock.runners.spark import shard_processes
+
 #: No threads of libraries that run before the fork. After it one thread a worker is what Penstock wants anyway.
 WITHOUT_THREADS = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -47,6 +49,7 @@ def main() -> None:
     finally:
         sys.stdout = protocol
     daemon = importlib.import_module("pyspark.daemon")
+    shard_processes.install(daemon)
     daemon.manager()
 
 

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.runners.spark.answer_files import AnswerFiles, Targets
+from penstock.runners.spark.failures import in_short
 from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.pipeline import Pipeline, answers
 from penstock.runners.spark.processor import FILE
@@ -53,6 +56,12 @@ class Delivery:
         self.last: tuple[int, bool] = (NOTHING, False)
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
+        try:
+            self._deliver(frame, epoch)
+        except (Py4JError, PySparkException) as failure:
+            raise in_short(failure) from None
+
+    def _deliver(self, frame: DataFrame, epoch: int) -> None:
         if self._pipeline.direct:
             self._framed[self._pipeline.direct][0].write_frame(epoch, answers(self._pipeline, frame, self._pipeline.direct))
             self.last = (epoch, False)

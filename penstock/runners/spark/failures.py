@@ -13,12 +13,32 @@ _LACKING = "ModuleNotFoundError: No module named "
 _FULL = ("No space left on device", "Disk quota exceeded")
 #: How Spark introduces what a worker raised.
 _WRAPPED = "An exception was thrown from the Python worker:"
+#: How Python introduces what this module has raised before.
+_FAILED = "QueryFailed: spark.query-failed"
 #: Lines of a message after its first; more would be the traceback's.
 _MOST_LINES = 6
 
 
+#: Java's words for a query that is being stopped, and what Spark itself recognises a stop by when Python says it.
+_STOPPED = ("java.lang.InterruptedException", "InterruptedIOException", "ClosedByInterruptException", "cancelled")
+_INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling a micro-batch: java.lang.InterruptedException"
+
+
 class QueryFailed(CapacityError):
     code = "spark.query-failed"
+
+
+class BatchInterrupted(RuntimeError):
+    """The query is being stopped in the middle of a micro-batch."""
+
+
+def in_short(failure: Exception) -> Exception:
+    """What a micro-batch that failed tells Spark.
+
+    Spark looks with a regular expression for the signs of a stop, and on a long text that expression ends with a stack overflow,
+    in the thread of the query, which then dies without a word about the cause.
+    """
+    return BatchInterrupted(_INTERRUPTED) if any(sign in str(failure) for sign in _STOPPED) else translated(failure)
 
 
 def translated(failure: Exception) -> PenstockError:
@@ -36,6 +56,8 @@ def translated(failure: Exception) -> PenstockError:
         if _LACKING in line:
             return _lacking(line.split(_LACKING, 1)[1].strip().strip("'\""))
     for number, line in enumerate(lines):
+        if _FAILED in line:
+            return QueryFailed("\n".join([line.split(_FAILED, 1)[1].strip(), *_message(lines[number + 1 :])]).strip())
         if _MODULE in line:
             return _raised(line.split(_MODULE, 1)[1], _message(lines[number + 1 :]))
     return QueryFailed(_cause(lines) or repr(failure))
