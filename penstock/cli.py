@@ -159,6 +159,22 @@ def tune(
 
 
 @app.command()
+def heartbeat(
+    file: File,
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose time moves.")],
+    moment: Annotated[str, typer.Argument(metavar="TIME", help="Such as 2026-01-31T12:00:00Z, or a number where time is one.")],
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this source partition. Default: all of them.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
+) -> None:
+    """Say that nothing older than TIME comes from a stream, while an application runs: what waits for such rows goes on."""
+    from penstock.apps.running import default_checkpoint
+    from penstock.apps.tuning import beat
+
+    number = beat(file, stream, moment, partition, checkpoint or default_checkpoint(file))
+    print(f"decision {number}: from the next micro-batch on rows of '{stream}' that are older than {moment} are late")
+
+
+@app.command()
 def check(file: File, as_json: Json = False) -> None:
     """Is the state of every operator bounded, by what, and if not, what is missing? Exit code 1 if not."""
     from penstock.apps.reading import read_catalog

@@ -1,4 +1,4 @@
-"""`penstock tune`: change parameters of a running application from another terminal."""
+"""`penstock tune` and `penstock heartbeat`: tell a running application something from another terminal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption, UserError
 from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
+from penstock.lowering.heartbeats import heartbeat
+from penstock.lowering.looped import looped
+from penstock.lowering.stages import Job, build_job
 from penstock.lowering.tuning import tuning
+from penstock.model.elements import Control
+from penstock.plan.catalog import Catalog
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 
@@ -22,15 +26,30 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     int
         The decision's number.
     """
+    place, catalog, job = _running(name, checkpoint)
+    return _decided(place, tuning(job, catalog, query, parse_settings(settings)))
+
+
+def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
+    """Tell the run of a checkpoint that nothing older than a time comes from a stream; returns the decision's number."""
+    place, _, job = _running(name, checkpoint)
+    return _decided(place, heartbeat(job, stream, moment, partition))
+
+
+def _running(name: str, checkpoint: Path) -> tuple[Checkpoint, Catalog, Job]:
+    """The checkpoint of an application and the plan that runs there."""
     place = Checkpoint(checkpoint)
     shards, now_us = place.recalled("shards"), place.recalled("now_us")
     if shards is None or now_us is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
     # What BEGIN NOW means is part of the plan: the plan must be the one that runs.
     catalog = parse_application(*read_text(name), now=now_us)
-    job = build_job(catalog, shards)
+    job = looped(build_job(catalog, shards))
     place.check_plan(job, catalog)
-    decision = tuning(job, catalog, query, parse_settings(settings))
+    return place, catalog, job
+
+
+def _decided(place: Checkpoint, decision: Control) -> int:
     place.control.read(0, len(place.control))  # a log with a damaged decision takes no others
     return place.control.append(decision.kind, decision.detail)
 

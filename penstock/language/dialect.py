@@ -212,6 +212,10 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             position = self._name("a column") if self._match_text_seq("POSITION") else None
             statement.partition = (column, position)
             statement.partitions = self._parse_partitions() if self._match_text_seq("INTO") else None
+        elif self._match_text_seq("IDLE"):
+            self._once(statement.idle, first)
+            self._expect("AFTER", context="after IDLE")
+            statement.idle = self._parse_amount()
         elif self._match(TokenType.ON):
             subject = self._choose((*_POLICY_SUBJECTS, "BAD PUNCTUATION"), "after ON")
             self._once(statement.policies.get(subject.text), first)
@@ -223,6 +227,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
                 "USING",
                 "PUNCTUATIONS FROM",
                 "PARTITIONED BY",
+                "IDLE AFTER",
                 *(f"ON {word}" for word in _POLICY_SUBJECTS),
                 "PUNCTUATE",
                 "';'",

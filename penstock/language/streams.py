@@ -146,6 +146,10 @@ def _idle(statement: StreamStatement) -> int | None:
     """How long partitions are waited for, by the clock on the wall, whatever event time is counted in."""
     if statement.idle is None:
         return None
+    for number, unit in statement.idle.parts:
+        if unit is None:
+            text = f"how long partitions are waited for is measured by the clock; write for example {number.text} SECONDS"
+            raise InvalidDeclaration(text, number.place)
     idle = length(statement.idle, clock=True)
     if idle <= 0:
         raise InvalidDeclaration(

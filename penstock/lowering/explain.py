@@ -43,6 +43,7 @@ from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
+from penstock.plan.analysis.clock import clock_lines
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.generation import Choice, choices
 from penstock.plan.analysis.join_choice import choose
@@ -151,6 +152,8 @@ class Explanation:
     #: How adaptive filters stood, and what joins needed, when a run was last heard of.
     filters: tuple[FilterStanding, ...] = ()
     joins: tuple[JoinMemory, ...] = ()
+    #: Streams whose time goes on without rows.
+    clocked: tuple[str, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -167,6 +170,7 @@ class Explanation:
         exchanges = [_exchange_line(exchange, stage) for exchange, stage in self._exchanges()]
         lines += ["", "sources, as Catalyst reads them", *sources]
         lines += ["", "exchanges", *exchanges] if exchanges else []
+        lines += ["", "time that goes on without rows", *(f"  {text}" for text in self.clocked)] if self.clocked else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
         lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
         lines += ["", "adaptive filters, as they stand", *_stood(self.filters)] if self.filters else []
@@ -200,6 +204,7 @@ class Explanation:
                 for choice in self.choices
             ],
             "unwatched": list(self.job.unwatched),
+            "clocked": list(self.clocked),
             "filters": [standing.to_json() for standing in self.filters],
             "joins": [join.to_json() for join in self.joins],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
@@ -237,7 +242,8 @@ def explain(
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
-    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins))
+    clocked = tuple(clock_lines(final))
+    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked)
 
 
 def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
@@ -369,10 +375,13 @@ def _source_lines(source: SourceEntry, stage: int) -> list[str]:
     stream = source.prefix.stream
     form = f" ({stream.source.format})" if stream.source.format else ""
     where = [f"  . where: {_condition(source)}"] if source.prefix.conditions else []
+    known = f"{stream.known_partitions}, all waited for" if stream.known_partitions else "those that rows show"
+    parts = [f"  . source partitions by {stream.partition_column}: {known}"] if stream.partition_column else []
     return [
         f"  {stream.name}{form} -> stage {stage} {_keys(source.route.keys)}",
         f"  . crosses: {', '.join(_crossing(source))}",
         *where,
+        *parts,
     ]
 
 
@@ -380,6 +389,7 @@ def _source_json(source: SourceEntry, stage: int) -> dict[str, Any]:
     return {
         "stream": source.prefix.stream.name,
         "format": source.prefix.stream.source.format,
+        "source_partitions": source.prefix.stream.known_partitions or None,
         "stage": stage,
         "keys": _keys(source.route.keys),
         "columns": _crossing(source),

@@ -29,6 +29,7 @@ USING Feed OPTIONS (workload 'auction.bid', rate 1000, 'a b' = 'c', kafka.bootst
 PUNCTUATIONS FROM mark GLOBAL
 ON BAD PUNCTUATION SKIP
 PARTITIONED BY part POSITION off INTO 12 PARTITIONS
+IDLE AFTER INTERVAL 1 MINUTE 30 SECONDS
 ON LATE ROWS ERROR
 ON BAD ROWS ERROR
 ON VIOLATION TRUST;
@@ -61,6 +62,7 @@ def test_every_clause_is_kept() -> None:
     assert bid.punctuations == EmbeddedPunctuations("mark", is_global=True, on_bad=RowPolicy.QUARANTINE)
     assert (bid.partition_column, bid.position_column) == ("part", "off")
     assert bid.partitions == bid.known_partitions == 12
+    assert bid.idle_us == 90_000_000
     assert (bid.on_late, bid.on_bad, bid.on_violation) == (RowPolicy.ERROR, RowPolicy.ERROR, RowPolicy.TRUST)
 
 
@@ -79,7 +81,7 @@ def test_without_clauses_rows_come_from_the_program_and_carry_their_arrival_time
     assert plain.source == Source("")
     assert plain.schema.names == ("a", "ts")
     assert plain.schema["ts"].type == TIMESTAMP
-    assert (plain.timestamp, plain.disorder, plain.arrival_time) == ("ts", 0, True)
+    assert (plain.timestamp, plain.disorder, plain.arrival_time, plain.idle_us) == ("ts", 0, True, None)
     assert (plain.on_late, plain.on_bad) == (RowPolicy.QUARANTINE, RowPolicy.QUARANTINE)
     assert plain.on_violation == RowPolicy.ERROR
 

@@ -174,8 +174,10 @@ def _step_json(step: Step) -> dict[str, Any]:
 def _notes(catalog: Catalog) -> tuple[str, ...]:
     """What the verdicts take for granted."""
     notes = []
-    if catalog.streams:
-        notes.append("event time of a stream advances as long as every partition of its source sends rows")
+    waiting = [stream.name for stream in catalog.streams.values() if stream.idle_us is None and not stream.arrival_time]
+    if waiting:
+        of = "a stream" if len(waiting) == len(catalog.streams) else ", ".join(waiting)
+        notes.append(f"event time of {of} advances as long as every partition of its source sends rows")
     if any(stream.constraints or stream.punctuations for stream in catalog.streams.values()):
         notes.append(
             "closed values are remembered, to find rows that break the promise: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application, read_utf8
+from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import Job, build_job
 from penstock.lowering.statistics import with_statistics
@@ -20,6 +22,7 @@ from penstock.lowering.tuning import check_decision, request, tuning
 from penstock.model.declarations import Destination
 from penstock.model.elements import Control
 from penstock.operators.filtering.standing import FilterStanding
+from penstock.plan.analysis.clock import tick_us
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.memory import MemorySharing, size_in_bytes
@@ -201,7 +204,8 @@ class _Launch:
         claims = claim_directories(self.app.catalog, self.checkpoint, quarantine, self.append, self.spark)
         control, loop = self.checkpoint.control.directory, self.checkpoint.loop
         goes_round = bool(job.stages[0].exchanges)
-        controls = control_frame(self.spark, str(control), self.shards, str(loop.directory) if goes_round else "")
+        turning = str(loop.directory) if goes_round else ""
+        controls = control_frame(self.spark, str(control), self.shards, turning, tick_us(self.app.catalog))
         sinks = self._sinks(claims)
         pipeline = build_pipeline(
             job, lambda stream: read_stream(self.spark, stream, control), controls, uuid.uuid4().hex, self.policy,
@@ -338,6 +342,17 @@ class Run:
     def propagate(self, query: str, timeout: float = 120) -> None:
         """Ask a query's joins for the punctuations they hold back: for those whose `registry` is `pull`."""
         decision = request(self.pipeline.job, self.app.catalog, query)
+        self.decide(decision.kind, decision.detail, timeout)
+
+    def heartbeat(self, stream: str, moment: datetime | int | str, partition: int | None = None, timeout: float = 120) -> None:
+        """Say that nothing older than `moment` comes from a stream, or from one source partition of it; older rows are late then.
+
+        Raises
+        ------
+        InvalidConfiguration
+            When no query reads the stream, or the time or partition cannot be one of it; nothing has changed then.
+        """
+        decision = heartbeat(self.pipeline.job, stream, moment, partition)
         self.decide(decision.kind, decision.detail, timeout)
 
     def _await(self, number: int, kind: str, timeout: float) -> None:

@@ -22,6 +22,7 @@ from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import Control
 from penstock.runners.spark.checkpoints.records import create_record, read_record
+from penstock.runners.spark.clock import Clock, told
 from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.registry import register_source
@@ -99,7 +100,9 @@ class ControlLog:
 
 
 class ControlSource(DataSource):
-    """`format("penstock_control")` with options `path`, `shards` and `loop` (a directory; without it nothing goes round)."""
+    """`format("penstock_control")` with options `path`, `shards`, `loop` (a directory; without it nothing goes round) and `tick_us`
+    (as `Clock` has it).
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -109,7 +112,8 @@ class ControlSource(DataSource):
         return PACKET_SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        return _Reader(self.options["path"], int(self.options["shards"]), self.options.get("loop", ""))
+        clock = Clock(int(self.options.get("tick_us", "0")))
+        return _Reader(self.options["path"], int(self.options["shards"]), self.options.get("loop", ""), clock)
 
 
 class _Arrivals(InputPartition):
@@ -125,10 +129,11 @@ class _Arrivals(InputPartition):
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Available-now has to be supported here too: one source without it makes Spark put everything into one micro-batch."""
 
-    def __init__(self, path: str, shards: int, loop: str = "") -> None:
+    def __init__(self, path: str, shards: int, loop: str = "", clock: Clock | None = None) -> None:
         self.path = path  # and not the log itself: a reader is shipped to tasks
         self.shards = shards
         self.loop = loop
+        self.clock = clock or Clock(0)
         self._available: int | None = None
         self._carried = 0
 
@@ -138,6 +143,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         # What is available goes round the loop only later: that is not bounded here, it comes to an end by itself.
         self._available = len(ControlLog(self.path))
+        self.clock.fix()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
@@ -147,7 +153,8 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = max(before, Loop(self.loop).newest()) if self.loop else before
         if newest == before:
             self._pause_at_end(start["decisions"])
-        return {"decisions": len(ControlLog(self.path)) if self._available is None else self._available, "loop": newest}
+        decided = len(ControlLog(self.path)) if self._available is None else self._available
+        return {"decisions": decided, "loop": newest, **self.clock.offset(start)}
 
     def _pause_at_end(self, carried: int) -> None:
         """Sources that go on would bring rows after the end, and all of them would be late."""
@@ -161,7 +168,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, stop = start["decisions"], end["decisions"]
         before, last = start.get("loop", NOTHING), end.get("loop", NOTHING)
         packets = Loop(self.loop).read(before, last).to_batches() if last > before else []
-        decisions = ControlLog(self.path).read(first, stop)
+        decisions = [*ControlLog(self.path).read(first, stop), *told(start, end)]
         return [_Arrivals(first, decisions, packets, self.shards)] if decisions or packets else []
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -179,8 +186,8 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             Loop(self.loop).forget(end.get("loop", NOTHING))
 
 
-def control_frame(spark: SparkSession, directory: str, shards: int, loop: str = "") -> Any:
-    """The control stream as packets."""
+def control_frame(spark: SparkSession, directory: str, shards: int, loop: str = "", tick_us: int = 0) -> Any:
+    """The control stream as packets; every `tick_us` it says what time it is."""
     register_source(spark, ControlSource)
-    options = {"path": directory, "shards": str(shards), **({"loop": loop} if loop else {})}
+    options = {"path": directory, "shards": str(shards), "tick_us": str(tick_us), **({"loop": loop} if loop else {})}
     return spark.readStream.format(FORMAT).options(**options).load()

@@ -1,0 +1,73 @@
+"""Heartbeats from outside are checked before a shard hears of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.apps.tuning import beat
+from penstock.errors import InvalidConfiguration, UserError
+from penstock.language.application import parse_application
+from penstock.lowering.heartbeats import heartbeat
+from penstock.lowering.stages import build_job
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+
+TEXT = """
+CREATE STREAM s (k BIGINT, part INT, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 1 SECOND) PARTITIONED BY part;
+CREATE STREAM n (k BIGINT, at BIGINT, WATERMARK at DELAY OF 1);
+CREATE STREAM unread (k BIGINT);
+CREATE CQ q AS SELECT k, COUNT(*) AS n FROM s [RANGE 1 MINUTE] GROUP BY k;
+CREATE CQ r AS SELECT k, COUNT(*) AS n FROM n [RANGE 10] GROUP BY k;
+"""
+JOB = build_job(parse_application(TEXT), 2)
+
+
+@pytest.mark.parametrize(
+    ("stream", "moment", "ts"),
+    [
+        ("s", "1970-01-01T00:00:10Z", 10_000_000),
+        ("S", "1970-01-01T01:00:10+01:00", 10_000_000),
+        ("s", "1970-01-01 00:00:10.5", 10_500_000),
+        ("s", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), -1_000_000),
+        ("s", 7, 7),
+        ("n", "42", 42),
+        ("n", -42, -42),
+    ],
+)
+def test_times_are_read_in_the_unit_of_the_stream(stream: str, moment: Any, ts: int) -> None:
+    assert heartbeat(JOB, stream, moment).detail == {"stream": stream.lower(), "ts": ts, "partition": None}
+
+
+@pytest.mark.parametrize(
+    ("stream", "moment", "partition", "message"),
+    [
+        ("t", "1970-01-01", None, "no query reads a stream 't'"),
+        ("unread", "1970-01-01", None, "no query reads a stream 'unread'"),
+        ("s", "yesterday", None, "'yesterday' is no time; write ISO text"),
+        ("s", 1 << 62, None, "out of range"),
+        ("n", "1970-01-01", None, "no whole number"),
+        ("n", 1 << 63, None, "out of range"),
+        ("s", 0, 65_536, "0 to 65,535"),
+        ("n", 0, 1, "declares no PARTITIONED BY"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(stream: str, moment: Any, partition: int | None, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        heartbeat(JOB, stream, moment, partition)
+
+
+def test_the_command_writes_a_decision_into_the_log_of_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "app.sql"
+    file.write_text(TEXT)
+    place = Checkpoint(tmp_path / "checkpoint")
+    with pytest.raises(UserError, match="checkpoint of no run"):
+        beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory)
+    place.settled("shards", 2)
+    place.settled("now_us", 0)
+    catalog = parse_application(TEXT)
+    place.settle_plan(build_job(catalog, 2), catalog)
+    assert beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory) == 0
+    assert place.control.read(0, 1) == [("heartbeat", {"stream": "s", "ts": 10_000_000, "partition": 2})]
