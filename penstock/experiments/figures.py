@@ -41,6 +41,9 @@ _SETTINGS: Any = {
     "svg.hashsalt": "penstock",
 }
 
+#: Shares of the width: between error bars of two series at the same place, and before a marker at 0.
+_BESIDE, _ROOM = 0.012, 0.04
+
 #: A figure of one diagram is wider: it has to carry its title alone.
 _PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
 
@@ -122,11 +125,11 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
 
 
 def _legend(axis: Any, panel: Panel) -> None:
-    # Bars and many lines leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
+    # Bars and more than three lines leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
     if panel.style == "bars":
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=len(panel.series), borderaxespad=0.2)
-    elif len(panel.series) > (2 if panel.style == "steps" else 4):
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2 if len(panel.series) > 4 else 3)
+    elif len(panel.series) > (2 if panel.style == "steps" else 3):
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2 if len(panel.series) > 3 else 3)
     else:
         axis.legend(loc="best")
 
@@ -180,13 +183,18 @@ def _times(axis: Any) -> None:
 
 
 def _markers(axis: Any, panel: Panel) -> None:
-    for series, colour, dash, marker in zip(panel.series, cycle(COLOURS), cycle(DASHES), cycle(MARKERS), strict=False):
-        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, marker=marker)
-        _spread(axis, series, series.x, colour)
+    first, last = (end([float(x) for series in panel.series for x in series.x]) for end in (min, max))
+    for at, (series, colour, dash) in enumerate(zip(panel.series, cycle(COLOURS), cycle(DASHES), strict=False)):
+        axis.plot(series.x, series.y, label=series.label, color=colour, linestyle=dash, marker=MARKERS[at % len(MARKERS)])
+        # Side by side, as bars of several series at one place would hide each other.
+        beside = (at - (len(panel.series) - 1) / 2) * _BESIDE * (last - first)
+        _spread(axis, series, np.asarray(series.x, np.float64) + beside, colour)
     if panel.ticks:
         axis.set_xticks(range(len(panel.ticks)), panel.ticks)
-    else:
-        _times(axis)
+        return
+    _times(axis)
+    if first == 0:  # else half of the first marker, and its error bar, would lie on the axis
+        axis.set_xlim(left=-_ROOM * last)
 
 
 def _bars(axis: Any, panel: Panel) -> None:
