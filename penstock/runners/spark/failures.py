@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import penstock.errors as errors
-from penstock.errors import CapacityError, PenstockError, StateUnwritable
+from penstock.errors import CapacityError, PenstockError, StateUnwritable, UnreadableFile
 from penstock.runners.spark.packages import MissingPackage
 
 _MODULE = "penstock.errors."
@@ -15,8 +17,15 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 _WRAPPED = "An exception was thrown from the Python worker:"
 #: How Python introduces what this module has raised before.
 _FAILED = "QueryFailed: spark.query-failed"
+#: How Spark says which file it could not read; the reason comes with the next cause, if it is given.
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE.*?reading file (?P<path>.+?)\.\s*(?:SQLSTATE|$|[A-Z])")
+_CAUSE = "Caused by: "
+#: What Python says when Java has raised: Java's own words follow.
+_OF_JAVA = "py4j.protocol.Py4JJavaError"
 #: Lines of a message after its first; more would be the traceback's.
 _MOST_LINES = 6
+#: Letters of what Java says: it repeats whole records.
+_LONGEST = 400
 
 
 #: Java's words for a query that is being stopped, and what Spark itself recognises a stop by when Python says it.
@@ -60,7 +69,20 @@ def translated(failure: Exception) -> PenstockError:
             return QueryFailed("\n".join([line.split(_FAILED, 1)[1].strip(), *_message(lines[number + 1 :])]).strip())
         if _MODULE in line:
             return _raised(line.split(_MODULE, 1)[1], _message(lines[number + 1 :]))
+    for number, line in enumerate(lines):
+        if match := _UNREADABLE.search(line):
+            return _unreadable(match["path"], lines[number + 1 :])
     return QueryFailed(_cause(lines) or repr(failure))
+
+
+def _unreadable(path: str, following: list[str]) -> PenstockError:
+    """A file that is damaged as a whole, or a record of it that stops Spark's reader."""
+    why = next((line.split(_CAUSE, 1)[1] for line in following if line.startswith(_CAUSE)), "Spark cannot read it")
+    return UnreadableFile(f"{_shortened(why)}; correct the declaration or the file, or take the file away", f"file '{path}'")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _lacking(module: str) -> PenstockError:
@@ -73,6 +95,9 @@ def _lacking(module: str) -> PenstockError:
 def _cause(lines: list[str]) -> str:
     """The last line of the first Python traceback that is not about another, else Java's or Spark's first line."""
     starts = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    causes = [line.split(_CAUSE, 1)[1] for line in lines if line.startswith(_CAUSE) and "Python Proxy" not in line]
+    if causes and any(line.startswith(_OF_JAVA) for line in lines):
+        return _shortened(causes[-1])
     if not starts:
         said = [line for line in lines if not line.startswith("An error occurred while calling")]
         return said[0].removeprefix(": ") if said else ""

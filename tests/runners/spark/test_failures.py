@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import StateUnwritable
+from penstock.errors import StateUnwritable, UnreadableFile
 from penstock.runners.spark.failures import QueryFailed, translated
 
 _WORKER = """An exception was thrown from the Python worker:
@@ -31,3 +31,32 @@ def test_an_error_of_penstock_keeps_its_kind_and_loses_what_spark_adds() -> None
     found = translated(RuntimeError(_WRAPPED + _WORKER.format(error="penstock.errors.StateUnwritable: state.unwritable  no room")))
     assert isinstance(found, StateUnwritable)
     assert str(found) == "state.unwritable  no room"
+
+
+_OF_JAVA = """[FOREACH_BATCH_USER_FUNCTION_ERROR] Reason: An exception was raised by the Python Proxy. Return Message:
+Traceback (most recent call last):
+  File "call.py", line 2, in call
+    self.func()
+py4j.protocol.Py4JJavaError: An error occurred while calling o2501.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.Wait.result(Wait.scala:1)
+Caused by: org.apache.spark.SparkException: {first}
+\tat org.apache.spark.Scan.next(Scan.scala:1)
+Caused by: {last}
+"""
+
+
+def test_a_file_that_spark_cannot_read_is_named_with_the_reason() -> None:
+    first = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/001 a.csv.  SQLSTATE: KD001"
+    found = translated(RuntimeError(_OF_JAVA.format(first=first, last="java.io.IOException: " + "x" * 5000)))
+    assert isinstance(found, UnreadableFile)
+    assert str(found).startswith("data.unreadable-file  file 'file:///in/001 a.csv'")
+    assert "java.io.IOException: xxx" in str(found)
+    assert "take the file away" in str(found)
+    assert len(str(found)) < 1000
+
+
+def test_what_java_says_is_found_below_what_python_says_of_it() -> None:
+    found = translated(RuntimeError(_OF_JAVA.format(first="Job aborted", last="java.lang.IllegalArgumentException: nanos < 0")))
+    assert isinstance(found, QueryFailed)
+    assert found.message == "java.lang.IllegalArgumentException: nanos < 0"
