@@ -20,7 +20,8 @@ from penstock.model.scalars import plain
 #: Column with what is wrong about a record; NULL if it is sound.
 BAD = "_bad"
 
-_DAYS = tuple((limit - date(1970, 1, 1)).days for limit in (date.min, date.max))
+#: The first and the last day of the calendar.
+CALENDAR_DAYS = ((date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days)
 #: The first and the last microsecond of the calendar.
 CALENDAR = (plain(datetime.min), plain(datetime.max))
 
@@ -52,6 +53,19 @@ def is_damaged(rows: pa.RecordBatch) -> bool:
     return any(_damage(column) is not None for column in rows.columns)
 
 
+def can_be_damaged(kind: pa.DataType) -> bool:
+    """Whether values of the type can be: texts, dates and times in microseconds.
+
+    Examples
+    --------
+    >>> [can_be_damaged(kind) for kind in (pa.string(), pa.date32(), pa.int64())]
+    [True, True, False]
+    """
+    kinds = pa.types
+    is_text = kinds.is_string(kind) or kinds.is_large_string(kind)
+    return bool(is_text or kinds.is_date32(kind) or (kinds.is_timestamp(kind) and kind.unit == "us"))
+
+
 def _damage(column: pa.Array) -> Mask | None:
     """Which values are damaged; None if all are sound."""
     kind = column.type
@@ -59,7 +73,7 @@ def _damage(column: pa.Array) -> Mask | None:
         return _unless(_is_utf8(column), lambda: np.array([_repaired(value) is not None for value in _bytes(column)], np.bool_))
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return _outside(column.view(pa.int64()), *CALENDAR)
-    return _outside(column.view(pa.int32()), *_DAYS) if pa.types.is_date32(kind) else None
+    return _outside(column.view(pa.int32()), *CALENDAR_DAYS) if pa.types.is_date32(kind) else None
 
 
 def _unless(is_sound: bool, look: Callable[[], Mask]) -> Mask | None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.evaluate import evaluate, mask
-from penstock.expressions.nodes import columns_of
-from penstock.kernel.damage import BAD
+from penstock.expressions.nodes import Column, columns_of
+from penstock.kernel.damage import BAD, is_damaged, set_damage_apart
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME
 from penstock.lowering.prefix import Prefix
 from penstock.model.masks import Mask
@@ -26,7 +26,17 @@ def fields_read(prefix: Prefix) -> tuple[Field, ...]:
 
 
 def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The select list over rows that have the fields it reads, and system columns for packing."""
+    """The select list over rows that have the fields it reads, and system columns for packing.
+
+    Rows whose values are sound may still compute damaged ones, such as the day after the last of the calendar; these are set
+    apart too.
+    """
+    found = _computed(prefix, rows)
+    made = [name for name, expr in prefix.items if not isinstance(expr, Column)]
+    return set_damage_apart(found) if is_damaged(found.select(made)) else found
+
+
+def _computed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
     stream = prefix.stream
 
     def column(name: str) -> pa.Array:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from penstock.columnar.masks import without_idle_masks
-from penstock.expressions.nodes import Column
-from penstock.expressions.spark_sql import spark_sql
-from penstock.kernel.damage import BAD, is_damaged, set_damage_apart
+from penstock.expressions.nodes import Column, columns_of
+from penstock.expressions.spark_sql import literal_sql, spark_sql
+from penstock.kernel.damage import BAD, CALENDAR, CALENDAR_DAYS, can_be_damaged, is_damaged, set_damage_apart
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.lowering.stages import SourceEntry
@@ -129,8 +129,33 @@ def _system_columns(frame: DataFrame, prefix: Prefix) -> Iterator[_Item]:
         yield _Item(f"CAST({_quoted(stream.position_column)} AS BIGINT)", POSITION)
     if stream.punctuations is not None:
         yield _Item(_quoted(stream.punctuations.column), MARK, stream.punctuations.column)
-    if BAD in frame.columns:
+    said = [f"`{BAD}`"] if BAD in frame.columns else []
+    hidden = [_complaint(stream.schema[name]) for name in _hidden(prefix)]
+    if said and not hidden:
         yield _Item(BAD, BAD, BAD)
+    elif hidden:
+        yield _Item(f"nullif(concat_ws('; ', {', '.join([*said, *hidden])}), '')", BAD)
+
+
+def _hidden(prefix: Prefix) -> list[str]:
+    """Columns that Catalyst computes with, that can be damaged, and that do not cross: here nobody would see the damage."""
+    exprs = [*(expr for _, expr in prefix.items if not isinstance(expr, Column)), *prefix.conditions]
+    stream, kept = prefix.stream, dict(prefix.kept)
+    names = {stream.schema[name].name: None for expr in exprs for name in columns_of(expr)}
+    seen = {*kept, stream.timestamp, stream.punctuations.column if stream.punctuations is not None else ""}
+    return [name for name in names if name not in seen and can_be_damaged(stream.schema[name].type)]
+
+
+def _complaint(item: Field) -> str:
+    """Spark SQL for what is wrong with a value of the column, or NULL; in the words of `set_damage_apart`."""
+    name, place = _quoted(item.name), literal_sql(f"column '{item.name}' ", pa.string())
+    if pa.types.is_string(item.type):
+        return f"CASE WHEN NOT is_valid_utf8({name}) THEN concat({place}, 'is not UTF-8: ', make_valid_utf8({name})) END"
+    is_time = pa.types.is_timestamp(item.type)
+    number, unit = (f"unix_micros(CAST({name} AS TIMESTAMP))", "microseconds") if is_time else (f"unix_date({name})", "days")
+    low, high = CALENDAR if is_time else CALENDAR_DAYS
+    told = f"concat({place}, 'is outside the years 1 to 9999: ', {number}, ' {unit} after 1970')"
+    return f"CASE WHEN {number} NOT BETWEEN {low} AND {high} THEN {told} END"
 
 
 def _select_list(items: Sequence[_Item]) -> Iterator[str]:

@@ -21,6 +21,11 @@ from penstock.runners.spark.files import ParquetFiles, can_read, listed
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
+#: Fields that a record of CSV may have before Spark's parser stops the query instead of calling the record malformed: 20,480 of
+#: its own are soon reached by a damaged line. Every task has two arrays of this size.
+_MOST_FIELDS = 1 << 18
+#: What decoders put in the place of bytes that are no text.
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 #: Option of a stream of Parquet files: who reads them, "penstock" (as nothing, where it can) or "spark".
@@ -119,8 +124,30 @@ def _files(reader: object, kind: str, stream: StreamDeclaration, declared: Struc
         if kind == "csv":
             # Otherwise Spark would not see that a record has too many or too few fields.
             reader = reader.option("columnPruning", "false")  # type: ignore[attr-defined]
-        return reader.schema(wanted).option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", BAD).load()  # type: ignore[attr-defined]
+            if "maxcolumns" not in {name.lower() for name in stream.source.options}:
+                reader = reader.option("maxColumns", _MOST_FIELDS)  # type: ignore[attr-defined]
+        found = reader.schema(wanted).option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", BAD).load()  # type: ignore[attr-defined]
+        is_said = {"encoding", "charset"} & {name.lower() for name in stream.source.options}
+        return found if kind == "json" or is_said else _with_damaged_texts(found, declared)
     return reader.schema(declared).load()  # type: ignore[attr-defined]
+
+
+def _with_damaged_texts(frame: DataFrame, declared: StructType) -> DataFrame:
+    """Records of CSV with what is wrong about their texts.
+
+    Where bytes are not UTF-8 Spark's reader of CSV, unlike that of JSON, puts the character that stands for them. It is taken
+    for what it means, as nothing tells whether the file has the character itself; who has such files says their `encoding`.
+    """
+    texts = [f.col(_quoted(item.name)) for item in declared.fields if isinstance(item.dataType, StringType)]
+    if not texts:
+        return frame
+    told = [f.when(f.contains(text, f.lit(_REPLACEMENT)), text) for text in texts]
+    damage = f.nullif(f.concat_ws("; ", *told), f.lit(""))
+    return frame.withColumn(BAD, f.coalesce(BAD, f.concat(f.lit("not UTF-8: "), damage)))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def kafka_rows(topic: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 
+from penstock.kernel.damage import CALENDAR
 from penstock.language.application import parse_application
 from penstock.lowering.stages import Job, build_job
+from penstock.model.elements import Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.quarantine import write_refused
@@ -127,6 +131,24 @@ def test_a_row_of_the_far_future_does_not_end_the_stream(tmp_path: Path) -> None
     for last in (2**63 - 1, 253402300800000000):
         found = check([table([(*good[:5], last, *good[6:])]), table([good])], SOURCES[0], 1, tmp_path)
         assert (found["bad"], found["used"]) == (1, 1)
+
+
+def test_a_value_that_leaves_the_calendar_when_it_is_computed_is_kept_apart(tmp_path: Path) -> None:
+    """As where Catalyst computes it; no destination could show it."""
+    text = "CREATE STREAM s ({columns}, WATERMARK ts DELAY OF INTERVAL 5 SECONDS) {source};"
+    text += "CREATE CQ q AS SELECT seen + INTERVAL 1 DAY AS later FROM s"
+    runner = LocalRunner(build_job(parse_application(text.format(columns=COLUMNS, source=SOURCES[0])), 1), encode=True)
+    last = CALENDAR[1]
+    runner.run({"s": table([(1, b"a", 0, seen, 1.0, 0, None, 0, 0) for seen in (last, last - 86_400_000_000, None)])})
+    runner.end()
+    assert [row["later"] for row in runner.collected.rows("q")] == [datetime.max.replace(tzinfo=UTC), None]
+    (refused,) = runner.collected.refused
+    assert refused.reason == "malformed"
+    assert "outside the years 1 to 9999" in str(write_and_read(tmp_path, refused))
+
+
+def write_and_read(folder: Path, refused: Quarantined) -> list[dict[str, Any]]:
+    return pq.ParquetFile(write_refused(str(folder), 0, 0, 0, [refused])).read().to_pylist()
 
 
 def random_rows(size: int, seed: int) -> list[tuple[Any, ...]]:

@@ -174,6 +174,42 @@ def test_damaged_rows_of_any_format_are_kept_apart_and_the_query_goes_on(spark: 
     assert bag(answers(run, "of_p")) == bag(answers(run, "of_q"))
 
 
+COMPUTED = """
+CREATE STREAM c (ts TIMESTAMP, name STRING, note STRING, WATERMARK ts DELAY OF INTERVAL 5 SECONDS)
+  USING csv OPTIONS (path '{folder}/c'{options});
+CREATE STREAM p (ts TIMESTAMP, name STRING, seen TIMESTAMP, day DATE, WATERMARK ts DELAY OF INTERVAL 5 SECONDS)
+  USING parquet OPTIONS (path '{folder}/p', reader 'spark');
+CREATE CQ of_c AS SELECT name FROM c;
+CREATE CQ loud AS SELECT upper(name) AS name FROM p WHERE day < DATE '9999-12-31' OR day IS NULL;
+CREATE CQ later AS SELECT seen + INTERVAL 1 DAY AS later FROM p WHERE year(seen) > 0 AND length(name) > 0;
+"""
+
+
+def test_damage_is_seen_in_columns_that_spark_decodes_or_computes_with(spark: SparkSession, tmp_path: Path) -> None:
+    for folder in "cp":
+        (tmp_path / folder).mkdir()
+    lines = [b"a,b", b"caf\xe9,b", b"a,\xff", b"caf\xc3\xa9,b", b"a" + b"," * 30_000]
+    (tmp_path / "c" / "0.csv").write_bytes(b"\n".join(at(1).encode() + b"," + line for line in lines))
+    rows = [(b"ok", 0, 0), (b"\xff", 0, 0), (b"ok", 2**63 - 1, 0), (b"ok", 0, 2**31 - 1)]
+    columns = [
+        pa.array([0] * 4, pa.timestamp("us", "UTC")), pa.array([row[0] for row in rows], pa.binary()).view(pa.string()),
+        pa.array([row[1] for row in rows], pa.int64()).view(pa.timestamp("us", "UTC")),
+        pa.array([row[2] for row in rows], pa.int32()).view(pa.date32()),
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_arrays(columns, ["ts", "name", "seen", "day"]), tmp_path / "p" / "0.parquet")
+    run = run_to_the_end(COMPUTED.format(folder=tmp_path, options=""), spark, tmp_path / "checkpoint")
+    assert bag(answers(run, "of_c")) == bag([{"name": "a"}, {"name": "café"}])
+    assert bag(answers(run, "loud")) == bag([{"name": "OK"}] * 2)
+    assert len(answers(run, "later")) == 2
+    told = Counter(
+        (row["stream"], json.loads(row["row"])["_bad"].split(":")[0]) for row in refused(run) if "," * 99 not in row["row"]
+    )
+    assert told == {
+        ("c", "not UTF-8"): 2, ("p", "column 'name' is not UTF-8"): 2, ("p", "column 'seen' is outside the years 1 to 9999"): 1,
+        ("p", "column 'day' is outside the years 1 to 9999"): 1,
+    }  # fmt: skip
+
+
 def test_a_backlog_of_files_has_the_answers_of_reading_file_by_file(spark: SparkSession, tmp_path: Path) -> None:
     """Spark deals the files of a micro-batch to tasks by size, so in each task ages are mixed: the oldest rows come last here."""
     files = [
