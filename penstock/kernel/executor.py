@@ -39,8 +39,8 @@ from penstock.model.punctuation import Punctuation
 #: Rows an operator gets at once when a budget is in force: the grain of scheduling.
 SLICE_ROWS = 8192
 
-#: Decisions that no operator hears of.
-_FOR_ENTRIES = (CLOCK, HEARTBEAT, PARTITIONS)
+#: Decisions that entries obey behind the rows of a micro-batch.
+_OF_TIME = (CLOCK, HEARTBEAT)
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Kernel:
         for entry, mine in by_entry.items():
             for element in self.ingresses[entry].admit(mine):
                 self._enter(entry, element)
-        self._pass_time([control for control in controls if control.kind in _FOR_ENTRIES])
+        self._pass_time([control for control in controls if control.kind in _OF_TIME])
         for control in controls:
             if control.kind == "end":
                 self._end(control)
@@ -156,7 +156,7 @@ class Kernel:
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def _pass_time(self, decisions: Sequence[Control]) -> None:
-        """What decisions about time and partitions mean for the entries of streams; idle ones follow those they meet."""
+        """What decisions about time mean for the entries of streams, behind their rows; idle ones follow those they meet."""
         sources = {name: guard for name, guard in self.ingresses.items() if not guard.spec.partitions}
         for entry, guard in sources.items() if decisions else ():
             for element in guard.hear(decisions):
@@ -168,8 +168,11 @@ class Kernel:
                 self._enter(entry, element)
 
     def _decide(self, control: Control) -> None:
-        if control.kind in _FOR_ENTRIES:
-            return
+        if control.kind == PARTITIONS:
+            for guard in self.ingresses.values():
+                guard.learn_partitions(control)
+        if control.kind in (*_OF_TIME, PARTITIONS):
+            return  # no operator hears of it
         if control.kind == "budget":
             self._budget_rows = control.detail.get("rows")
         elif control.kind == "statistics":

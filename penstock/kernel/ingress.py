@@ -30,7 +30,7 @@ from penstock.metadata.scoped import ScopeBoard, coded, decoded
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.durations import duration_text
-from penstock.model.elements import CLOCK, FOREVER, NEVER, PARTITIONS, Control, Element, End, Heartbeat, Quarantined
+from penstock.model.elements import CLOCK, FOREVER, NEVER, Control, Element, End, Heartbeat, Quarantined
 from penstock.model.masks import Mask, booleans
 from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
@@ -376,7 +376,7 @@ class Ingress:
     # -- progress -----------------------------------------------------------------------------------------------------
 
     def hear(self, decisions: Sequence[Control]) -> list[Element]:
-        """What follows from decisions about time and partitions; they hold behind the rows of their micro-batch."""
+        """What follows from decisions about time; they hold behind the rows of their micro-batch."""
         for decision in decisions:
             self._obey(decision)
         released = merged(self.alignment.wait_for_all_but(self.frontiers.idle))
@@ -389,14 +389,17 @@ class Ingress:
             self.frontiers.pass_time(detail["us"], bool(detail.get("begins")))
         elif detail["stream"].lower() != self.spec.stream.lower():
             return
-        elif decision.kind == PARTITIONS:
-            self._decided = max(self._decided, detail["count"])
-            self._expect()
         elif detail.get("partition") is None:
             self.frontiers.state(detail["ts"])
         else:
             self.alignment.see_partition(detail["partition"])
             self.frontiers.state(detail["ts"], detail["partition"])
+
+    def learn_partitions(self, decision: Control) -> None:
+        """How many partitions a stream has: before the rows of the micro-batch, so that none of them is released too early."""
+        if decision.detail["stream"].lower() == self.spec.stream.lower() and not self.spec.partitions:
+            self._decided = max(self._decided, decision.detail["count"])
+            self._expect()
 
     def holder(self) -> Holder | None:
         """The source partition that holds the stream back, if one does; shards that send a derived stream never do for long."""

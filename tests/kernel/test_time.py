@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from penstock.errors import LateRows
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
-from penstock.model.elements import HEARTBEAT, NEVER, PARTITIONS, Heartbeat
+from penstock.model.elements import HEARTBEAT, NEVER, PARTITIONS, Control, Heartbeat
 from penstock.model.punctuation import Punctuation
 
 IDLE = 10
@@ -217,7 +217,7 @@ def test_a_heartbeat_shows_that_a_partition_is_not_idle() -> None:
 
 def test_a_source_that_was_asked_tells_its_partitions() -> None:
     gate = Gate()
-    gate.hear((PARTITIONS, {"stream": "x", "count": 2}))
+    gate.ingress.learn_partitions(Control(0, PARTITIONS, {"stream": "x", "count": 2}))
     gate.restart()
     assert frontier(gate.batch((5, 1, 0))) is None
     assert frontier(gate.batch((3, 1, 1))) == 3

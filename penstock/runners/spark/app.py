@@ -32,6 +32,7 @@ from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.delivery import Delivery, leaving, only_for_spark, shard_targets
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.files import is_local_by_default
+from penstock.runners.spark.kafka import KafkaPartitions, ask_partitions, asked_streams
 from penstock.runners.spark.memory import MemoryController, begin_sharing
 from penstock.runners.spark.ownership.directories import Claims, check_local_directories, claim_directories
 from penstock.runners.spark.pipeline import Pipeline, build_pipeline
@@ -212,6 +213,7 @@ class _Launch:
             Quarantine(quarantine, claims.quarantine), direct="" if goes_round else only_for_spark(sinks),
             files=shard_targets(sinks), leaving=leaving(sinks),
         )  # fmt: skip
+        ask_partitions(self.spark, asked_streams(self.app.catalog.streams.values()), self.checkpoint.control)
         delivery = Delivery(pipeline, sinks, loop)
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
         writer = writer.foreachBatch(delivery).option("checkpointLocation", self.checkpoint.spark)
@@ -267,6 +269,11 @@ class Run:
         self.memory = MemoryController(sharing, self.control, self._last_report) if sharing else None
         if self.memory:
             self.memory.start(lambda: bool(query.isActive))
+
+        topics = asked_streams(app.catalog.streams.values())
+        self.partitions = KafkaPartitions(topics, self.control, self._last_report) if topics else None
+        if self.partitions:
+            self.partitions.start(lambda: bool(query.isActive))
 
     @property
     def is_active(self) -> bool:
@@ -411,7 +418,7 @@ class Run:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""
         try:
             self.orders.stop()
-            for controller in (self.budget, self.memory):
+            for controller in (self.budget, self.memory, self.partitions):
                 if controller is not None:
                     controller.stop()
             if self.query.isActive:

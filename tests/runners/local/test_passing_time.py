@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from penstock.language.application import parse_application
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import Job, build_job
-from penstock.model.elements import CLOCK, HEARTBEAT, Control
+from penstock.model.elements import CLOCK, HEARTBEAT, PARTITIONS, Control
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner
 
@@ -108,6 +108,16 @@ def test_a_heartbeat_closes_windows() -> None:
     runner.run({"s": rows((1, "A", 0, 1.0), (1, "A", 1, 1.0))})
     runner.run({}, [Control(0, HEARTBEAT, {"stream": "s", "ts": 5 * SECOND})])
     assert [row["n"] for row in runner.collected.rows("counts")] == [2]
+
+
+def test_partitions_are_known_before_the_rows_of_the_micro_batch_that_tells_them() -> None:
+    runner = LocalRunner(job(("counts",)))
+    told = Control(0, PARTITIONS, {"stream": "s", "count": 2})
+    runner.run({"s": rows((1, "A", 0, 1.0), (1, "A", 0, 30.0))}, [told])
+    assert runner.collected.rows("counts") == []
+    runner.run({"s": rows((1, "A", 1, 2.0), (1, "A", 1, 30.0))})
+    assert [row["n"] for row in runner.collected.rows("counts")] == [2]
+    assert runner.collected.refused == []
 
 
 steps = st.lists(
