@@ -44,6 +44,9 @@ _SETTINGS: Any = {
 #: Shares of the width: between error bars of two series at the same place, and before a marker at 0.
 _BESIDE, _ROOM = 0.012, 0.04
 
+#: Letters of a label of which no two fit side by side.
+_LONG_LABEL = 35
+
 #: A figure of one diagram is wider: it has to carry its title alone.
 _PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
 
@@ -129,7 +132,9 @@ def _legend(axis: Any, panel: Panel) -> None:
     if panel.style == "bars":
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=len(panel.series), borderaxespad=0.2)
     elif len(panel.series) > (2 if panel.style == "steps" else 3):
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2 if len(panel.series) > 3 else 3)
+        longest = max(len(series.label) for series in panel.series)
+        columns = 1 if longest > _LONG_LABEL else 2 if len(panel.series) > 3 else 3
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
     else:
         axis.legend(loc="best")
 
