@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.runners.spark.app import App, Run
+from penstock.testing.damaged_files import main
 
 pytestmark = pytest.mark.spark
 
@@ -172,6 +173,13 @@ def test_damaged_rows_of_any_format_are_kept_apart_and_the_query_goes_on(spark: 
     (ours,), (theirs,) = ([counters for name, counters in entries.items() if name.startswith(which)] for which in "pq")
     assert {kind: ours[kind] for kind in ("read", "used", "bad")} == {kind: theirs[kind] for kind in ("read", "used", "bad")}
     assert bag(answers(run, "of_p")) == bag(answers(run, "of_q"))
+
+
+def test_the_command_that_accounts_for_damaged_files_runs(spark: SparkSession) -> None:
+    told: list[str] = []
+    assert main(["--rows", "3000", "--only", "text"], told.append) == 0
+    assert told[-1].endswith("0 faults")
+    assert "malformed" in told[0]
 
 
 COMPUTED = """
