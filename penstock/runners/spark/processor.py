@@ -22,11 +22,12 @@ from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.shard import StepResult, make_kernel, step
 from penstock.runners.spark.answer_files import Targets
+from penstock.runners.spark.bundles import Stored
 from penstock.runners.spark.exchange import batch_id, query_id
 from penstock.runners.spark.packet_rows import packed_rows
 from penstock.runners.spark.quarantine import Quarantine, write_refused
 from penstock.runners.spark.shard_ids import shard_ids
-from penstock.runners.spark.state import Segments, ShardStore
+from penstock.runners.spark.state import ShardStore
 from penstock.runners.spark.stateful import Variables
 
 #: Kind of a row that names a file with answers.
@@ -92,7 +93,7 @@ class _Live:
 
     version: str
     kernel: Kernel
-    stored: Segments = field(default_factory=dict)
+    stored: Stored = field(default_factory=Stored)
 
 
 #: Live kernels of this worker process. Correctness never depends on it: see `_Live.version`.
@@ -154,7 +155,9 @@ class ShardTask:
         fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards, spill=spill))
         if version:
             # A stale kernel is of no use, but segments it shares with the stored one need not come through the pipe again.
-            state, fresh.stored = self._store.load(self.host.stage.graph.fingerprint, live.stored if live is not None else {})
+            state, fresh.stored = self._store.load(
+                self.host.stage.graph.fingerprint, live.stored.segments if live is not None else {}
+            )
             fresh.kernel.restore(state)
         return fresh, bool(version)
 

@@ -1,43 +1,23 @@
-"""A kernel's state in Spark's state store: segments in a map, the record in a value, written incrementally.
+"""A kernel's state in Spark's state store: bytes in a map, the record in a value, written incrementally.
 
-Values are kept below a few megabytes: a larger segment is stored in pieces.
+Values are kept below a few megabytes: larger ones are stored in pieces.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
-from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta, encode_segment
+from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta
+from penstock.runners.spark.bundles import Stored, StoredSegment, change
 from penstock.runners.spark.stateful import Variables
 
 PIECE_BYTES = 4 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSegment:
-    """A segment as it stands in the store.
-
-    Parameters
-    ----------
-    written
-        Version of the write that stored it: two attempts of a micro-batch may store different rows under one name.
-    rows
-        Its rows, which the kernel holds too; None for what it has spilled.
-    """
-
-    written: str
-    pieces: int
-    rows: pa.RecordBatch | None
-
-
-Segments = Mapping[str, StoredSegment]
 
 
 class ShardStore:
@@ -51,7 +31,7 @@ class ShardStore:
         found = self._version.get()
         return "" if found is None else str(found[0])
 
-    def load(self, fingerprint: str, known: Segments) -> tuple[State, dict[str, StoredSegment]]:
+    def load(self, fingerprint: str, known: Mapping[str, StoredSegment]) -> tuple[State, Stored]:
         """The state, and how it is stored.
 
         Parameters
@@ -61,15 +41,20 @@ class ShardStore:
         """
         meta, index = self._record.get()
         record = decode_meta(meta, fingerprint)
-        written: dict[str, tuple[str, int]] = {name: (text, count) for name, (text, count) in json.loads(index).items()}
-        rows = {name: held for name, (text, _) in written.items() if (held := _held(known.get(name), text)) is not None}
-        missing = {name: item for name, item in written.items() if name not in rows}
-        for name, body in self._bodies(missing, is_all=not rows):
-            rows[name] = decode_segment(body)
-        return State(record, rows), {name: StoredSegment(*item, _kept(rows[name])) for name, item in written.items()}
+        stored = _read_index(index)
+        rows = {name: held for name, item in stored.segments.items() if (held := _held(known.get(name), item.written)) is not None}
+        missing = {name: item for name, item in stored.segments.items() if name not in rows}
+        bodies = dict(self._bodies({item.blob for item in missing.values()}, stored.blobs))
+        for name, item in missing.items():
+            rows[name] = decode_segment(bodies[item.blob][item.start : item.start + item.size])
+        segments = {
+            name: StoredSegment(item.written, item.blob, item.start, item.size, _kept(rows[name]))
+            for name, item in stored.segments.items()
+        }
+        return State(record, rows), Stored(segments, stored.blobs)
 
-    def save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
-        """Write new segments and the record, remove dead segments; returns version, what is stored now, bytes written."""
+    def save(self, state: State, fingerprint: str, stored: Stored) -> tuple[str, Stored, int]:
+        """Write what is new and the record, remove what is dead; returns version, what is stored now, bytes written."""
         try:
             return self._save(state, fingerprint, stored)
         except (EOFError, ConnectionError) as found:
@@ -79,42 +64,44 @@ class ShardStore:
                 "lost: free space and start again with the same checkpoint (the executor's log has the cause)"
             ) from found
 
-    def _save(self, state: State, fingerprint: str, stored: Segments) -> tuple[str, dict[str, StoredSegment], int]:
-        for name in stored.keys() - state.segments.keys():
-            for number in range(stored[name].pieces):
-                self._pieces.removeKey(_piece(name, number))
+    def _save(self, state: State, fingerprint: str, stored: Stored) -> tuple[str, Stored, int]:
         # Every write has a name of its own: a repeated micro-batch must never take the other attempt's kernel for its own.
-        version = uuid.uuid4().hex
-        now: dict[str, StoredSegment] = {}
-        size = 0
-        for name in state.segments:
-            if name in stored:
-                now[name] = stored[name]
-                continue
-            rows = state.segments[name]
-            body = encode_segment(rows)
-            size += len(body)
-            now[name] = StoredSegment(version, self._write(name, body), _kept(rows))
-        meta = encode_meta(state.meta, fingerprint)
-        index = json.dumps({name: (item.written, item.pieces) for name, item in now.items()}, separators=(",", ":"))
+        version = uuid.uuid4().hex[:20]
+        found = change(state.segments, stored, version)
+        for key in found.removed:
+            for piece in _pieces(key, stored.blobs[key]):
+                self._pieces.removeKey(piece)
+        for key, body in found.written.items():
+            for piece, start in zip(_pieces(key, len(body)), _starts(len(body)), strict=True):
+                self._pieces.updateValue(piece, (body[start : start + PIECE_BYTES],))
+        meta, index = encode_meta(state.meta, fingerprint), _index(found.stored)
         self._record.update((meta, index))
         self._version.update((version,))
-        return version, now, size + len(meta) + len(index)
+        return version, found.stored, sum(map(len, found.written.values())) + len(meta) + len(index)
 
-    def _write(self, name: str, body: bytes) -> int:
-        starts = range(0, max(len(body), 1), PIECE_BYTES)
-        for number, start in enumerate(starts):
-            self._pieces.updateValue(_piece(name, number), (body[start : start + PIECE_BYTES],))
-        return len(starts)
+    def _bodies(self, wanted: set[str], blobs: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
+        """Bytes of blobs: a few are asked for one by one, all of them are read in one go."""
+        is_all = len(wanted) == len(blobs) > 1
+        pieces = {key: bytes(body) for (key,), (body,) in self._pieces.iterator()} if is_all else {}
+        for key in wanted:
+            parts = [pieces[piece[0]] if is_all else bytes(self._pieces.getValue(piece)[0]) for piece in _pieces(key, blobs[key])]
+            yield key, parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _bodies(self, missing: Mapping[str, tuple[str, int]], is_all: bool) -> Iterator[tuple[str, bytes]]:
-        """Bytes of the segments: those of a few names are asked for one by one, those of all names read in one go."""
-        if is_all and missing:
-            pieces = {key: bytes(body) for (key,), (body,) in self._pieces.iterator()}
-        for name, (_, count) in missing.items():
-            keys = [_piece(name, number) for number in range(count)]
-            parts = [pieces[key[0]] if is_all else bytes(self._pieces.getValue(key)[0]) for key in keys]
-            yield name, parts[0] if count == 1 else b"".join(parts)
+
+def _index(stored: Stored) -> str:
+    """Where everything stands, as text; numbers of blobs instead of their names."""
+    places = {key: place for place, key in enumerate(stored.blobs)}
+    segments = {name: (item.written, places[item.blob], item.start, item.size) for name, item in stored.segments.items()}
+    return json.dumps({"blobs": dict(stored.blobs), "segments": segments}, separators=(",", ":"))
+
+
+def _read_index(text: str) -> Stored:
+    found = json.loads(text)
+    keys = list(found["blobs"])
+    segments = {
+        name: StoredSegment(version, keys[place], start, size) for name, (version, place, start, size) in found["segments"].items()
+    }
+    return Stored(segments, found["blobs"])
 
 
 def _held(segment: StoredSegment | None, written: str) -> pa.RecordBatch | None:
@@ -125,5 +112,9 @@ def _kept(rows: pa.RecordBatch) -> pa.RecordBatch | None:
     return None if SPILLED in (rows.schema.metadata or {}) else rows
 
 
-def _piece(name: str, number: int) -> tuple[str]:
-    return (f"{name}#{number}",)
+def _starts(size: int) -> Iterable[int]:
+    return range(0, max(size, 1), PIECE_BYTES)
+
+
+def _pieces(key: str, size: int) -> list[tuple[str]]:
+    return [(f"{key}#{number}",) for number, _ in enumerate(_starts(size))]
