@@ -8,7 +8,7 @@ from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.damage import CALENDAR
 from penstock.lowering.stages import Job
 from penstock.model.declarations import MOST_PARTITIONS, StreamDeclaration
-from penstock.model.elements import HEARTBEAT, Control
+from penstock.model.elements import CLOCK, HEARTBEAT, PARTITIONS, Control
 
 #: Integers beyond leave no room for windows.
 _MOST_TIME = 1 << 62
@@ -38,6 +38,23 @@ def heartbeat(job: Job, stream: str, moment: datetime | int | str, partition: in
         raise InvalidConfiguration(f"there is no source partition {partition}; {limit}", f"stream '{declared.name}'")
     ts = _clock_time(declared, moment) if declared.has_clock_time else _number(declared, moment)
     return Control(0, HEARTBEAT, {"stream": declared.name, "ts": ts, "partition": partition})
+
+
+def check_time(job: Job, decision: Control) -> None:
+    """Refuse a decision about time or partitions that entries could not obey; other kinds are not looked at."""
+    detail = decision.detail
+    if decision.kind == CLOCK:
+        raise InvalidConfiguration("what time it is only the host decides; send a heartbeat instead", "clock")
+    if decision.kind == HEARTBEAT:
+        stream, ts, partition = (detail.get(name) for name in ("stream", "ts", "partition"))
+        if not isinstance(stream, str) or not isinstance(ts, int) or not isinstance(partition, int | None):
+            example = '{"stream": "bid", "ts": 1767225600000000}'
+            raise InvalidConfiguration(f"{dict(detail)} is no heartbeat; write for example {example}", "heartbeat")
+        heartbeat(job, stream, ts, partition)
+    if decision.kind == PARTITIONS:
+        declared, count = _declared(job, str(detail.get("stream"))), detail.get("count")
+        if not isinstance(count, int) or not 1 <= count <= (MOST_PARTITIONS if declared.partition_column else 1):
+            raise InvalidConfiguration(f"{count} is no number of its partitions", f"stream '{declared.name}'")
 
 
 def _declared(job: Job, stream: str) -> StreamDeclaration:

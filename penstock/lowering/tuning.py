@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
+from penstock.lowering.heartbeats import check_time
 from penstock.lowering.join_variants import pjoin_config
 from penstock.lowering.stages import Job
 from penstock.lowering.statistics import joins_of
@@ -90,7 +91,8 @@ def _joins_of_query(job: Job, catalog: Catalog, query: str) -> list[TunableJoin]
 
 
 def check_decision(job: Job, catalog: Catalog, decision: Control) -> None:
-    """Refuse a decision about joins that they could not obey; other kinds are not looked at."""
+    """Refuse a decision about joins or time that could not be obeyed; other kinds are not looked at."""
+    check_time(job, decision)
     if decision.kind != CONTROL:
         return
     changes = {name: value for name, value in decision.detail.items() if name != "to"}

@@ -27,7 +27,7 @@ class Alignment:
     schema
         Types of the attributes; with them adjacent integers merge, so that memory stays small.
     is_open
-        Whether partitions may appear later: then what was agreed upon is remembered for them.
+        Whether partitions may appear later: of these it is remembered what was released before.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Alignment:
     ['⟨item=[1,9]⟩']
     """
 
-    __slots__ = ("_agreed_upon", "_expected", "_idle", "_missed", "_released", "_said", "_schema", "_settled_entries")
+    __slots__ = ("_expected", "_idle", "_imposed", "_is_open", "_missed", "_released", "_said", "_schema", "_settled_entries")
 
     def __init__(
         self,
@@ -55,8 +55,9 @@ class Alignment:
         self._said = {partition: Announcements(schema) for partition in partitions}
         self._expected: frozenset[int] = frozenset()
         self._idle: frozenset[int] = frozenset()
-        #: What was released by agreement, not by one partition for all.
-        self._agreed_upon = Announcements(schema, widen) if is_open else None
+        self._is_open = is_open
+        #: What one partition has announced for all, also for those to come.
+        self._imposed = Announcements(schema, widen)
         #: What was released without the word of a partition.
         self._missed: dict[int, Announcements] = {}
         self._settled_entries = 0
@@ -78,8 +79,9 @@ class Alignment:
         """A partition becomes known: what is not released yet needs its word too."""
         if partition not in self._said:
             self._said[partition] = Announcements(self._schema)
-            if self._agreed_upon is not None and self._agreed_upon.entries and partition not in self._missed:
-                self._missed[partition] = self._agreed_upon.renamed({}, self._schema)
+            if self._is_open and self._released.entries and partition not in self._missed:
+                self._missed[partition] = self._released.renamed({}, self._schema)
+                self._missed[partition].prune(self._imposed)
 
     def expect(self, partitions: Iterable[int]) -> None:
         """These partitions exist, whether they have said anything or not."""
@@ -134,12 +136,12 @@ class Alignment:
                 continue
             fresh.append(rest)
             if is_agreed:
-                self._remember_for_others(rest)
+                self._remember_for_idle(rest)
+            elif self._is_open:
+                self._imposed.add(rest)
         return fresh
 
-    def _remember_for_others(self, punctuation: Punctuation) -> None:
-        if self._agreed_upon is not None:
-            self._agreed_upon.add(punctuation)
+    def _remember_for_idle(self, punctuation: Punctuation) -> None:
         for partition in self._idle:
             missed = self._missed.setdefault(partition, Announcements(self._schema))
             missed.add(punctuation)
@@ -172,7 +174,7 @@ class Alignment:
         return {
             "released": self._released.to_json(),
             "said": said,
-            "agreed": [] if self._agreed_upon is None else self._agreed_upon.to_json(),
+            "imposed": self._imposed.to_json(),
             "missed": [[partition, known.to_json()] for partition, known in sorted(self._missed.items())],
             "idle": sorted(self._idle),
         }
@@ -193,8 +195,7 @@ class Alignment:
         # Shards saved before partitions could come later have none of these.
         alignment._idle = frozenset(coded.get("idle", ()))
         alignment._missed = {partition: Announcements.from_json(known, schema) for partition, known in coded.get("missed", ())}
-        if is_open:
-            alignment._agreed_upon = Announcements.from_json(coded.get("agreed", []), schema, widen)
+        alignment._imposed = Announcements.from_json(coded.get("imposed", []), schema, widen)
         return alignment
 
 

@@ -110,6 +110,14 @@ def test_what_others_announced_before_a_partition_appeared_makes_its_rows_late_n
     assert keys_of(trusting.batch((2, 5, 1))) == [5]
 
 
+def test_what_one_partition_announces_for_all_binds_also_those_to_come() -> None:
+    gate = Gate(disorder=9, is_global=True)
+    gate.batch((1, 1, 0), closing(5, 0))
+    gate.restart()
+    with pytest.raises(PunctuationViolated):
+        gate.batch((2, 5, 1))
+
+
 def test_a_partition_that_appeared_later_must_keep_its_own_word() -> None:
     gate = Gate(disorder=9)
     gate.batch((1, 1, 0), closing(5, 0))

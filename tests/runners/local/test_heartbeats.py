@@ -13,6 +13,8 @@ from penstock.errors import InvalidConfiguration, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.stages import build_job
+from penstock.lowering.tuning import check_decision
+from penstock.model.elements import Control
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 TEXT = """
@@ -57,6 +59,28 @@ def test_times_are_read_in_the_unit_of_the_stream(stream: str, moment: Any, ts: 
 def test_what_cannot_be_meant_is_refused(stream: str, moment: Any, partition: int | None, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         heartbeat(JOB, stream, moment, partition)
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "message"),
+    [
+        ("clock", {"us": 5}, "only the host decides"),
+        ("heartbeat", {}, "is no heartbeat"),
+        ("heartbeat", {"stream": "s", "ts": "1970-01-01"}, "is no heartbeat"),
+        ("heartbeat", {"stream": "s", "ts": 5, "partition": "all"}, "is no heartbeat"),
+        ("heartbeat", {"stream": "t", "ts": 5}, "no query reads"),
+        ("partitions", {"stream": "s", "count": 0}, "no number of its partitions"),
+        ("partitions", {"stream": "n", "count": 2}, "no number of its partitions"),
+    ],
+)
+def test_a_decision_that_no_shard_could_obey_is_never_written(kind: str, detail: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        check_decision(JOB, parse_application(TEXT), Control(0, kind, detail))
+
+
+def test_legal_decisions_pass() -> None:
+    for kind, detail in (("heartbeat", {"stream": "S", "ts": 5}), ("partitions", {"stream": "s", "count": 3}), ("continue", {})):
+        check_decision(JOB, parse_application(TEXT), Control(0, kind, detail))
 
 
 def test_the_command_writes_a_decision_into_the_log_of_the_run(tmp_path: Path) -> None:
