@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from penstock.columnar.codes import group_codes
 from penstock.errors import BadRows, LateRows, PunctuationViolated
 from penstock.kernel.contracts import State
 from penstock.kernel.damage import shown
+from penstock.kernel.edges import Edges, overlap
 from penstock.kernel.frontiers import Frontiers, Holder
 from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.sharding import foreign_run
@@ -25,16 +25,13 @@ from penstock.metadata.alignment import Alignment
 from penstock.metadata.announcements import Announcements
 from penstock.metadata.batches import follows_its_punctuation, merged
 from penstock.metadata.derivation import UniqueAttribute
-from penstock.metadata.generation import ClusterEdge, OpenClusters, coded_clusters, decoded_clusters
 from penstock.metadata.scoped import ScopeBoard, coded, decoded
 from penstock.model.batch import Batch
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.durations import duration_text
 from penstock.model.elements import CLOCK, FOREVER, NEVER, Control, Element, End, Heartbeat, Quarantined
 from penstock.model.masks import Mask, booleans
-from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.model.scalars import decode, encode
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
 
@@ -85,8 +82,7 @@ class Ingress:
         self._speaks = shard == 0 or not spec.is_copied
         self.alignment = Alignment((), self.schema, self._widen, spec.is_partitioned)
         self.closed = Announcements(self.schema, self._widen)
-        self.clustered: dict[str, dict[int, Any]] = {}
-        self.open_clusters: dict[str, dict[int, OpenClusters]] = {}
+        self._edges = Edges(spec.schema.names)
         self.scopes = ScopeBoard()
         self._told: ScopedPunctuation | None = None
         self.ended: dict[str, set[int]] = {}
@@ -115,11 +111,12 @@ class Ingress:
         for packet in ordered:
             self._count(packet)
         known = self._announced([packet for packet in ordered if packet.partition != NOBODY])
+        past = _past(ordered)
         for packet in ordered:
             if packet.kind is PacketKind.BAD:
                 refused.append(self._bad(packet))
             elif packet.batch is not None:
-                batch = self._in_time(packet.batch, packet.partition, _past(ordered, packet.partition), refused)
+                batch = self._in_time(packet.batch, packet.partition, past.get(packet.partition, ()), refused)
                 batch = self._expected_by_others(batch, packet.partition, known, refused)
                 is_broken = packet.kind is PacketKind.VIOLATING
                 found.append((batch, np.full(batch.num_rows, is_broken) | self._closed_before(batch, packet.partition, known)))
@@ -188,7 +185,7 @@ class Ingress:
         for partition, same in groupby(packets, lambda packet: packet.partition):
             pieces = list(same)
             said = [mark for packet in pieces for mark in packet.marks]
-            known[partition] = [*said, *self._across_tasks(partition, [packet for packet in pieces if packet.edges])]
+            known[partition] = [*said, *self._edges.together(partition, [packet for packet in pieces if packet.edges])]
         return known
 
     def _count(self, packet: Packet) -> None:
@@ -305,39 +302,6 @@ class Ingress:
         columns = [constraint.column for constraint in self.spec.constraints if constraint.kind is ConstraintKind.UNIQUE]
         return [mark for batch in batches for column in columns for mark in UniqueAttribute(column).derive(batch.rows, batch.pos)]
 
-    def _across_tasks(self, partition: int, pieces: Sequence[Packet]) -> list[Punctuation]:
-        """Ordered and clustered attributes: what the headers of a partition say together, and with earlier ones."""
-        marks: list[Punctuation] = []
-        edges: dict[str, list[Any]] = {}
-        for packet in pieces:
-            for label, edge in packet.edges.items():
-                edges.setdefault(label, []).append(edge)
-        for label, found in edges.items():
-            kind, column = label.split(":", 1)
-            if kind == "ordered":
-                # The range ends below the newest value; the packing task has judged the rows it was learnt from.
-                marks += [self._mark(column, between(None, decode(most), True, False), position) for most, position in found]
-            elif kind == "clustered":
-                marks += self._next_cluster(column, partition, [end for edge in found for end in edge])
-            elif kind in ("within", "together"):
-                clusters = self.open_clusters.setdefault(column, {}).setdefault(partition, OpenClusters())
-                behind = [packet.sequence - 1 for packet in pieces if label in packet.edges]
-                closed = _followed(clusters, kind, list(zip(behind, found, strict=True)), _overlap(pieces))
-                marks += [self._mark(column, one_of(values), at) for at, values in closed if values]
-        return marks
-
-    def _next_cluster(self, column: str, partition: int, ends: Sequence[tuple[Any, int]]) -> list[Punctuation]:
-        """A value that another one follows is closed from that one on. `ends` are those of all pieces: value and position."""
-        known = self.clustered.setdefault(column, {})
-        marks = []
-        for coded_value, position in sorted(ends, key=itemgetter(1)):
-            value = decode(coded_value)
-            before = known.get(partition)
-            if before is not None and not constant(before).matches(value):
-                marks.append(self._mark(column, constant(before), position))
-            known[partition] = value
-        return marks
-
     def _scoped(self, packets: Sequence[Packet]) -> list[Element]:
         """What is announced about the next rows, when that changes; statements about a probable end pass at once."""
         probable: list[Element] = []
@@ -347,7 +311,7 @@ class Ingress:
             self.scopes.see_partition(partition)
             pieces = [packet for packet in same if packet.kind is PacketKind.ROWS]
             told = [packet.edges.get("scope:", (0, ())) for packet in pieces]
-            if not self.spec.has_order or _overlap(pieces):
+            if not self.spec.has_order or overlap(pieces):
                 # Any row may have come behind a scope: what is left behind all of them is sure.
                 told = [(0, [scope for _, left in told for scope in left]), (sum(passed for passed, _ in told), ())]
             for passed, left in told:
@@ -369,9 +333,6 @@ class Ingress:
             return []
         agreed = self.scopes.doubt(partition, statement)
         return [] if agreed is None else [agreed.to_herald()]
-
-    def _mark(self, column: str, pattern: Pattern, pos: int) -> Punctuation:
-        return Punctuation.of(self.spec.schema.names, 0, pos, **{column: pattern})
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -421,11 +382,7 @@ class Ingress:
                 "frontiers": self.frontiers.snapshot(),
                 "alignment": self.alignment.to_json(),
                 "closed": self.closed.to_json(),
-                "clustered": {
-                    column: [[partition, encode(value)] for partition, value in known.items()]
-                    for column, known in self.clustered.items()
-                },
-                "open_clusters": coded_clusters(self.open_clusters),
+                **self._edges.to_json(),
                 "scopes": self.scopes.to_json(),
                 "told": None if self._told is None else coded(self._told),
                 "ended": {query: sorted(told) for query, told in self.ended.items()},
@@ -439,9 +396,8 @@ class Ingress:
         self.frontiers.restore(meta["frontiers"])
         self.alignment = Alignment.from_json(meta["alignment"], self.schema, self._widen, self.spec.is_partitioned)
         self.closed = Announcements.from_json(meta["closed"], self.schema, self._widen)
-        self.clustered = {name: {key: decode(value) for key, value in known} for name, known in meta["clustered"].items()}
+        self._edges.restore(meta)
         # Shards saved before there were scopes have none of these.
-        self.open_clusters = decoded_clusters(meta.get("open_clusters", {}))
         self.scopes = ScopeBoard.from_json(meta["scopes"]) if "scopes" in meta else ScopeBoard()
         self._told = decoded(meta["told"]) if meta.get("told") else None
         self.ended = {query: set(told) for query, told in meta["ended"].items()}
@@ -450,31 +406,18 @@ class Ingress:
         self._expect()
 
 
-def _past(packets: Sequence[Packet], partition: int) -> list[tuple[int, int]]:
-    """Times up to which a partition has said that nothing follows, and where among its rows it has."""
-    mine = (packet for packet in packets if packet.partition == partition and partition != NOBODY)
-    return [(last, position) for packet in mine for last, position, _ in packet.edges.get(PAST, ()) if position != LAST]
+def _past(packets: Sequence[Packet]) -> dict[int, list[tuple[int, int]]]:
+    """For each partition the times up to which it has said that nothing follows, and where among its rows it has."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for packet in packets:
+        for last, position, _ in packet.edges.get(PAST, ()):
+            if position != LAST:
+                found.setdefault(packet.partition, []).append((last, position))
+    return found
 
 
 def _columns(batch: Batch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.rows.columns, strict=True))
-
-
-def _overlap(pieces: Sequence[Packet]) -> bool:
-    """Whether tasks hold rows of one partition of which none are all before the others; pieces come by their first position."""
-    return any(following.sequence <= packet.last for packet, following in pairwise(pieces))
-
-
-def _followed(clusters: OpenClusters, kind: str, found: Sequence[tuple[int, Any]], is_mixed: bool) -> list[tuple[int, list[Any]]]:
-    """Values that pieces of a partition turn out to have closed, and behind which position. `found` has pieces' edges by it."""
-    if kind == "together":
-        seen = {decode(value) for _, edge in found for value in edge[2]}
-        return [(LAST, clusters.follow_together(found[0][1][0], sum(edge[1] for _, edge in found), seen))]
-    edges = [(behind, ClusterEdge.from_json(edge)) for behind, edge in found]
-    if not is_mixed:
-        return [(behind, clusters.follow(edge)) for behind, edge in edges]
-    seen = {value for _, edge in edges for value, _ in (*edge.head, *edge.tail)}
-    return [(LAST, clusters.follow_together(edges[0][1].within, sum(edge.rows for _, edge in edges), seen))]
 
 
 def _repeats(batch: Batch, column: str, wrong: Mask) -> Mask:

@@ -34,7 +34,7 @@ from typing import Any
 
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
-from penstock.kernel.packing import EVERYWHERE
+from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.multiway import probes_text, spread_of, with_copies
 from penstock.lowering.patterns import shown_patterns

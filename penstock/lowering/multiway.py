@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.kernel.contracts import Operator
-from penstock.kernel.packing import EVERYWHERE
+from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import filter_settings
 from penstock.model.join_variants import JoinHint
 from penstock.model.order_hints import OrderHint

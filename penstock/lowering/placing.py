@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Port
-from penstock.kernel.packing import EVERYWHERE
+from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.multiway import spread_of
 from penstock.lowering.prefix import Prefix
 from penstock.model.declarations import RowPolicy

@@ -15,7 +15,8 @@ from functools import partial
 from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
-from penstock.kernel.packing import EVERYWHERE, Route
+from penstock.kernel.packing import Route
+from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.generators import recipe_of_generator
 from penstock.lowering.placing import (

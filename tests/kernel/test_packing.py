@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from penstock.errors import InvalidPattern
 from penstock.kernel.damage import BAD
 from penstock.kernel.packets import NOBODY, Packet, PacketKind
-from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, Route, lives_in, pack, split_mark
+from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.kernel.sharding import shard_of
+from penstock.kernel.spreading import lives_in, split_mark
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
 from penstock.model.elements import NEVER
 from penstock.model.patterns import between, constant, one_of, one_of_array
