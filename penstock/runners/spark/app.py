@@ -213,7 +213,7 @@ class _Launch:
             Quarantine(quarantine, claims.quarantine), direct="" if goes_round else only_for_spark(sinks),
             files=shard_targets(sinks), leaving=leaving(sinks),
         )  # fmt: skip
-        ask_partitions(self.spark, asked_streams(self.app.catalog.streams.values()), self.checkpoint.control)
+        ask_partitions(self.spark, asked_streams(job), self.checkpoint.control)
         delivery = Delivery(pipeline, sinks, loop)
         writer = pipeline.frame.writeStream.queryName(self.app.catalog.name.replace(".", "_"))
         writer = writer.foreachBatch(delivery).option("checkpointLocation", self.checkpoint.spark)
@@ -270,7 +270,7 @@ class Run:
         if self.memory:
             self.memory.start(lambda: bool(query.isActive))
 
-        topics = asked_streams(app.catalog.streams.values())
+        topics = asked_streams(pipeline.job)
         self.partitions = KafkaPartitions(topics, self.control, self._last_report) if topics else None
         if self.partitions:
             self.partitions.start(lambda: bool(query.isActive))

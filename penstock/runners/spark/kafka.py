@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock.lowering.stages import Job
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import PARTITIONS
 from penstock.runners.spark.control import ControlLog
@@ -24,11 +25,12 @@ _PREFIX = "kafka."
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 
 
-def asked_streams(streams: Iterable[StreamDeclaration]) -> dict[str, StreamDeclaration]:
-    """Streams of which only Kafka knows how many partitions they have."""
+def asked_streams(job: Job) -> dict[str, StreamDeclaration]:
+    """Streams that are read and of which only Kafka knows how many partitions they have."""
+    read = {source.prefix.stream.name: source.prefix.stream for stage in job.stages for source in stage.sources}
     return {
-        stream.name: stream
-        for stream in streams
+        name: stream
+        for name, stream in read.items()
         if stream.source.format.lower() == "kafka" and stream.partition_column and not stream.known_partitions
     }
 

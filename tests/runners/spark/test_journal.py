@@ -72,6 +72,28 @@ def test_each_batch_counts_once(told: tuple[Journal, list[Moment]]) -> None:
     assert journal.summary().rows == 6
 
 
+def test_whoever_holds_time_back_is_named_in_the_table_the_lines_the_data_and_at_the_end() -> None:
+    source = Source("""
+        CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2) PARTITIONED BY v INTO 2 PARTITIONS;
+        CREATE CQ totals AS SELECT k, sum(v) AS total FROM s [RANGE 10] GROUP BY k;
+    """)
+    journal = Journal("journal", source.runner.job)
+    reports = [source.next([(1, 0, 10 * number)]) for number in range(4)]  # 2 s apart, and partition 1 brings nothing
+    for number, report in enumerate(reports):
+        report.holding = {"s@1.0": {"partition": 1, "promise": -(2**63), "furthest": 10 * number}}
+    moments = journal.hear(reports)
+    text = "s is held back by partition 1 of s since 6 s (it has brought nothing yet)"
+    assert [held["text"] for held in moments[-1].to_json()["held"]] == [text]
+    table, lines, ending = io.StringIO(), io.StringIO(), io.StringIO()
+    live = LiveTable(Console(file=table, force_terminal=True, width=140, height=40), "demo")
+    live.show(moments, 7, lambda most: {})
+    live.close()
+    PlainLines(Console(file=lines)).show(moments, 7, lambda most: {})
+    Ending(journal.summary(), "ended").print_to(Console(file=ending, width=140))
+    for out in (table, lines, ending):
+        assert text in out.getvalue()
+
+
 def test_a_run_that_goes_on_counts_its_own_rows_from_its_first_batch_on() -> None:
     source = Source()
     reports = [source.next(rows) for rows in BATCHES]

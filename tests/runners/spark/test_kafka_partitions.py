@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
 from penstock.model.elements import PARTITIONS
 from penstock.runners.spark.control import ControlLog
 from penstock.runners.spark.kafka import KafkaPartitions, asked_streams
@@ -22,7 +23,8 @@ CREATE STREAM log {COLUMNS} USING kafka OPTIONS (subscribePattern 'log-.*') PART
 CREATE STREAM some {COLUMNS} USING kafka OPTIONS (assign '{{"bids": [1, 3]}}') PARTITIONED BY p;
 CREATE STREAM sure {COLUMNS} USING kafka OPTIONS (subscribe 'bids') PARTITIONED BY p INTO 7 PARTITIONS;
 CREATE STREAM one {COLUMNS} USING kafka OPTIONS (subscribe 'bids');
-"""
+CREATE STREAM unread {COLUMNS} USING kafka OPTIONS (subscribe 'bids') PARTITIONED BY p;
+""" + "".join(f"CREATE CQ of_{name} AS SELECT k FROM {name};\n" for name in ("bid", "log", "some", "sure", "one"))
 
 
 def report(epoch: int, *offsets: Any) -> BatchReport:
@@ -30,12 +32,12 @@ def report(epoch: int, *offsets: Any) -> BatchReport:
 
 
 def test_only_streams_whose_partitions_nobody_declares_are_watched() -> None:
-    assert list(asked_streams(parse_application(TEXT).streams.values())) == ["bid", "log", "some"]
+    assert list(asked_streams(build_job(parse_application(TEXT), 2))) == ["bid", "log", "some"]
 
 
 def test_new_partitions_of_a_topic_become_decisions_once(tmp_path: Path) -> None:
     control = ControlLog(tmp_path)
-    streams = asked_streams(parse_application(TEXT).streams.values())
+    streams = asked_streams(build_job(parse_application(TEXT), 2))
     watch = KafkaPartitions(streams, control, lambda: None)
     watch.hear(report(0, '{"bids": {"0": 5, "1": 0}, "offers": {"0": 1}}', '{"decisions": 3, "loop": -1}', None))
     watch.hear(report(1, '{"bids": {"0": 5, "1": 0}, "offers": {"0": 1}}'))
