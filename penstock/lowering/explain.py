@@ -375,7 +375,8 @@ def _source_lines(source: SourceEntry, stage: int) -> list[str]:
     stream = source.prefix.stream
     form = f" ({stream.source.format})" if stream.source.format else ""
     where = [f"  . where: {_condition(source)}"] if source.prefix.conditions else []
-    known = f"{stream.known_partitions}, all waited for" if stream.known_partitions else "those that rows show"
+    asked = "those that Kafka has" if stream.source.format.lower() == "kafka" else "those that rows show"
+    known = f"{stream.known_partitions}, all waited for" if stream.known_partitions else asked
     parts = [f"  . source partitions by {stream.partition_column}: {known}"] if stream.partition_column else []
     return [
         f"  {stream.name}{form} -> stage {stage} {_keys(source.route.keys)}",

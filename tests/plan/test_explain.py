@@ -67,3 +67,17 @@ def test_memory_of_a_join_is_shown_once_from_declarations() -> None:
     text = str(explain(catalog))
     assert "memory of a: about 2,500 rows" in text
     assert text.count("memory of a:") == 1
+
+
+def test_partitions_and_the_clock_are_shown_where_they_matter() -> None:
+    catalog = parse_application("""
+        CREATE STREAM click (page STRING) USING json OPTIONS (path 'in');
+        CREATE STREAM bid (k BIGINT, part INT, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 2 SECONDS)
+          PARTITIONED BY part INTO 4 PARTITIONS IDLE AFTER INTERVAL 10 SECONDS;
+        CREATE CQ pages AS SELECT page FROM click;
+        CREATE CQ bids AS SELECT k, COUNT(*) AS n FROM bid [RANGE 1 MINUTE] GROUP BY k;
+    """)
+    explanation = explain(catalog)
+    assert explanation.to_json()["clocked"] == ["bid: partitions may be silent for 10 seconds; the clock is told every 1 second"]
+    assert ". source partitions by part: 4, all waited for" in str(explanation)
+    assert check(catalog).notes == ()  # the time of arrival goes on too

@@ -56,10 +56,7 @@ def clock_lines(catalog: Catalog) -> list[str]:
     """What the clock does for each stream, for people."""
     found = []
     for name, pace in clocked_streams(catalog).items():
-        stream = catalog.stream(name)
-        what = "time is that of arrival, and goes on" if stream.arrival_time else "a partition without rows is waited for"
-        if stream.arrival_time:
-            found.append(f"{name}: {what} by the clock, told every {duration_text(pace)}")
-        elif stream.idle_us is not None:
-            found.append(f"{name}: {what} for {duration_text(stream.idle_us)} by the clock, told every {duration_text(pace)}")
+        idle_us = catalog.stream(name).idle_us
+        what = "its time is that of arrival" if idle_us is None else f"partitions may be silent for {duration_text(idle_us)}"
+        found.append(f"{name}: {what}; the clock is told every {duration_text(pace)}")
     return found
