@@ -44,7 +44,7 @@ _SETTINGS: Any = {
 #: Shares of the width: between error bars of two series at the same place, and before a marker at 0.
 _BESIDE, _ROOM = 0.012, 0.04
 
-#: Letters of a label of which no two fit side by side.
+#: Letters of a label of which no two fit side by side, and of three together that do.
 _LONG_LABEL = 35
 
 #: A figure of one diagram is wider: it has to carry its title alone.
@@ -131,12 +131,17 @@ def _legend(axis: Any, panel: Panel) -> None:
     # Bars and more than three lines leave no free corner; other diagrams mostly do, and there the legend should be near the lines.
     if panel.style == "bars":
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=len(panel.series), borderaxespad=0.2)
-    elif len(panel.series) > (2 if panel.style == "steps" else 3):
-        longest = max(len(series.label) for series in panel.series)
-        columns = 1 if longest > _LONG_LABEL else 2 if len(panel.series) > 3 else 3
+    elif len(panel.series) > (2 if panel.style == "steps" or _has_tall_bars(panel) else 3):
+        letters = [len(series.label) for series in panel.series]
+        columns = 1 if max(letters) > _LONG_LABEL else 2 if len(letters) > 3 or sum(letters) > _LONG_LABEL else 3
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
     else:
         axis.legend(loc="best")
+
+
+def _has_tall_bars(panel: Panel) -> bool:
+    """Whether points have error bars upwards, which the search for a free corner does not see."""
+    return any(series.spread is not None and not series.is_spread_in_x for series in panel.series)
 
 
 def _readable_thousands(axis: Any, is_log: bool) -> None:
