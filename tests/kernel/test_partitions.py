@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 
 from penstock.errors import LateRows, PunctuationViolated
 from penstock.model.declarations import RowPolicy
+from penstock.model.elements import CLOCK
 from penstock.model.punctuation import Punctuation
 
 PARTITIONS, KEYS = 3, 4
@@ -135,3 +136,78 @@ def test_fewer_or_more_partitions_may_be_declared_for_a_stored_state() -> None:
     gate.declare(partitions=3)
     assert frontier(gate.batch((12, 1, 0), (12, 1, 1))) is None
     assert frontier(gate.batch((11, 1, 2))) == 11
+
+
+# -- partitions that are idle for a while -------------------------------------------------------------------------------
+
+IDLE = 10
+
+
+class Model:
+    """What is released and what is late, by definition: a value is closed when somebody says so, and all who are waited for."""
+
+    def __init__(self, known: int) -> None:
+        self.said: dict[int, set[int]] = {partition: set() for partition in range(known)}
+        self.missed: dict[int, set[int]] = {}
+        self.released: set[int] = set()
+        self.heard: dict[int, int] = {}
+        self.fresh: set[int] = set()
+        self.now = 0
+
+    @property
+    def idle(self) -> set[int]:
+        known = self.heard.keys() - self.fresh
+        return {partition for partition in known if self.now - self.heard[partition] >= IDLE}
+
+    def batch(self, rows: Sequence[tuple[Any, ...]]) -> tuple[list[int], list[int], set[int]]:
+        """Keys of rows that are used, of rows that are late, and values that are closed from now on."""
+        for partition in {row[2] for row in rows}:
+            if partition not in self.said:
+                self.said[partition], self.missed[partition] = set(), set(self.released)
+            self.fresh.add(partition)
+        data = [(row[1], row[2]) for row in rows if row[1] is not None]
+        late = [key for key, partition in data if key in self.missed.get(partition, ())]
+        used = [key for key, partition in data if key not in self.missed.get(partition, ())]
+        for row in rows:
+            if row[1] is None:
+                self.said[row[2]].add(int(row[3][6:-1]))
+                self.missed.get(row[2], set()).discard(int(row[3][6:-1]))
+        return sorted(used), sorted(late), self._release()
+
+    def clock(self, now: int) -> set[int]:
+        self.now = now
+        self.heard |= dict.fromkeys(self.fresh | (self.said.keys() - self.heard.keys()), now)
+        self.fresh = set()
+        return self._release()
+
+    def _release(self) -> set[int]:
+        idle = self.idle
+        waited_for = [words for partition, words in self.said.items() if partition not in idle]
+        told = set().union(*self.said.values())
+        news = {key for key in told if all(key in words for words in waited_for)} - self.released
+        self.released |= news
+        for partition in idle:
+            self.missed.setdefault(partition, set()).update(news - self.said[partition])
+        return news
+
+
+@given(
+    rows=histories(), cuts=st.lists(st.integers(0, 20), max_size=6), known=st.sampled_from([0, 2, PARTITIONS]),
+    passed=st.lists(st.integers(0, 12), min_size=7, max_size=7), restarts=st.integers(0, 127),
+)  # fmt: skip
+@example([(0, 1, 1), closing(1, 0), (2, 1, 1)], [1, 2], 2, [1, 12, 0, 0, 0, 0, 0], 127)
+@settings(max_examples=150, deadline=None)
+def test_partitions_may_fall_silent_and_come_back(
+    rows: list[tuple[Any, ...]], cuts: list[int], known: int, passed: list[int], restarts: int
+) -> None:
+    """Violations are errors here: partitions that keep their word break nothing, whoever went on without them."""
+    gate, model, now = Gate(disorder=100, partitions=known, idle=IDLE), Model(known), 1000
+    for number, batch in enumerate(cut(rows, cuts)):
+        found = gate.batch(*batch)
+        used, late, news = model.batch(batch)
+        assert (sorted(keys_of(found)), sorted(refused(found).get("late", [])), closed(found)) == (used, late, news)
+        if restarts >> number & 1:
+            gate.restart()
+        now += passed[number % len(passed)]
+        assert closed(gate.hear((CLOCK, {"us": now}))) == model.clock(now)
+    assert balanced(gate)

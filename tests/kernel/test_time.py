@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from penstock.errors import LateRows
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
-from penstock.model.elements import HEARTBEAT, NEVER, PARTITIONS, Control, Heartbeat
+from penstock.model.elements import HEARTBEAT, NEVER, PARTITIONS, Control, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation
 
 IDLE = 10
@@ -239,6 +239,32 @@ def test_nothing_up_to_the_time_of_a_punctuation_follows_it(cuts: list[int]) -> 
     assert refused(found) == {"late": [7]}
     assert keys_of(found) == [1, 8]
     assert max(element.ts for element in found if isinstance(element, Heartbeat)) == 21
+    assert balanced(gate)
+
+
+@given(
+    found=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2), st.booleans()), max_size=16),
+    cuts=st.lists(st.integers(0, 16), max_size=5),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_behind_a_time_is_late_however_rows_are_cut(found: list[tuple[int, int, bool]], cuts: list[int]) -> None:
+    """A punctuation on the time binds its own partition from its place on; a stream is as far as its slowest partition."""
+    gate = Gate(disorder=1000, partitions=3)
+    rows = [past(time, partition) if is_mark else (time, at, partition) for at, (time, partition, is_mark) in enumerate(found)]
+    elements = [element for piece in cut(rows, cuts) for element in gate.batch(*piece)]
+    said = [max([time for time, owner, is_mark in found[:at] if is_mark and owner == part], default=NEVER)
+            for at, (_, part, _) in enumerate(found)]  # fmt: skip
+    late = [at for at, (time, _, is_mark) in enumerate(found) if not is_mark and time <= said[at]]
+    assert (
+        sorted(key for element in elements if isinstance(element, Quarantined) for key in element.batch.column("k").to_pylist())
+        == late
+    )
+    assert sorted(keys_of(elements)) == [at for at, (_, _, is_mark) in enumerate(found) if not is_mark and at not in late]
+    promised = [
+        max([time + 1 if is_mark else time - 1000 for time, owner, is_mark in found if owner == part], default=NEVER)
+        for part in range(3)
+    ]
+    assert gate.ingress.frontiers.current == min(promised)
     assert balanced(gate)
 
 
