@@ -9,18 +9,18 @@ Examples
 ...   CREATE CQ busy AS SELECT item, COUNT(*) AS bids FROM bid [RANGE 1 MINUTE] WHERE price > 3 GROUP BY item
 ... ''', "demo")
 >>> print(explain(catalog))
-application demo: 1 stage on 2 shards, state bounded
+application demo: 1 round on 2 shards, state bounded
 <BLANKLINE>
 query busy
-  Project item, bids = `count(*)`               stage 1
-    GroupBy item: count(*) [tumbling 1 minute]  stage 1 by item
+  Project item, bids = `count(*)`               round 1
+    GroupBy item: count(*) [tumbling 1 minute]  round 1 by item
     . groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 5 seconds) ≈ 6,500 rows
       Project item                              Catalyst, 100 rows/s
         Select price > 3                        Catalyst, 100 rows/s
           Scan bid                              Catalyst, 100 rows/s
 <BLANKLINE>
 sources, as Catalyst reads them
-  bid (feed) -> stage 1 by item
+  bid (feed) -> round 1 by item
   . crosses: item
   . where: (`price` > 3.0D)
 """
@@ -102,7 +102,7 @@ class Operation:
     def place(self) -> str:
         if self.where == QUERY:
             return "see there"
-        first = "Catalyst" if self.where == CATALYST else f"stage {self.stage}"
+        first = "Catalyst" if self.where == CATALYST else f"round {self.stage}"
         by = (
             ""
             if self.where != KERNEL or self.keys == "any"
@@ -119,7 +119,7 @@ class Operation:
             "operator": self.text,
             "details": list(self.more),
             "where": self.where,
-            "stage": self.stage or None,
+            "round": self.stage or None,
             "partitioned_by": self.keys or None,
             "columns": list(self.columns),
             "state": list(self.state),
@@ -162,14 +162,14 @@ class Explanation:
     def __str__(self) -> str:
         stages = len(self.job.stages)
         state = "state bounded" if self.is_bounded else "state UNBOUNDED"
-        lines = [f"application {self.application}: {_many(stages, 'stage')} on {_many(self.job.shards, 'shard')}, {state}"]
+        lines = [f"application {self.application}: {_many(stages, 'round')} on {_many(self.job.shards, 'shard')}, {state}"]
         for query in self.queries:
             to = f" -> {', '.join(query.destinations)}" if query.destinations else ""
             lines += ["", f"query {query.name}{to}", *_tree(query.plan)]
         sources = [line for source, stage in self._sources() for line in _source_lines(source, stage)]
         exchanges = [_exchange_line(exchange, stage) for exchange, stage in self._exchanges()]
         lines += ["", "sources, as Catalyst reads them", *sources]
-        lines += ["", "exchanges", *exchanges] if exchanges else []
+        lines += ["", "rows that need another key come round with the next micro-batch", *exchanges] if exchanges else []
         lines += ["", "time that goes on without rows", *(f"  {text}" for text in self.clocked)] if self.clocked else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
         lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
@@ -193,7 +193,7 @@ class Explanation:
         return {
             "application": self.application,
             "shards": self.job.shards,
-            "stages": [{"level": stage.level, "operators": [node.id for node in stage.graph.nodes]} for stage in self.job.stages],
+            "rounds": [{"round": stage.level, "operators": [node.id for node in stage.graph.nodes]} for stage in self.job.stages],
             "bounded": self.is_bounded,
             "queries": [
                 {"name": query.name, "destinations": list(query.destinations), "plan": query.plan.to_json()}
@@ -209,7 +209,7 @@ class Explanation:
             "joins": [join.to_json() for join in self.joins],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
             "exchanges": [
-                {"entry": exchange.entry, "from_stage": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
+                {"entry": exchange.entry, "from_round": stage, "keys": _keys(exchange.keys), "columns": list(exchange.schema.names)}
                 for exchange, stage in self._exchanges()
             ],
         }
@@ -379,7 +379,7 @@ def _source_lines(source: SourceEntry, stage: int) -> list[str]:
     known = f"{stream.known_partitions}, all waited for" if stream.known_partitions else asked
     parts = [f"  . source partitions by {stream.partition_column}: {known}"] if stream.partition_column else []
     return [
-        f"  {stream.name}{form} -> stage {stage} {_keys(source.route.keys)}",
+        f"  {stream.name}{form} -> round {stage} {_keys(source.route.keys)}",
         f"  . crosses: {', '.join(_crossing(source))}",
         *where,
         *parts,
@@ -391,7 +391,7 @@ def _source_json(source: SourceEntry, stage: int) -> dict[str, Any]:
         "stream": source.prefix.stream.name,
         "format": source.prefix.stream.source.format,
         "source_partitions": source.prefix.stream.known_partitions or None,
-        "stage": stage,
+        "round": stage,
         "keys": _keys(source.route.keys),
         "columns": _crossing(source),
         "condition": _condition(source),
@@ -402,4 +402,4 @@ def _exchange_line(exchange: Exchange, stage: int) -> str:
     """`entry` is "operator@stage.keys"."""
     operator, _, target = exchange.entry.partition("@")
     level = target.partition(".")[0]
-    return f"  {operator}, stage {stage} -> stage {level} {_keys(exchange.keys)}: {', '.join(exchange.schema.names)}"
+    return f"  {operator}, round {stage} -> round {level} {_keys(exchange.keys)}: {', '.join(exchange.schema.names)}"

@@ -227,7 +227,7 @@ def test_spreading_that_means_nothing_is_refused(source: str, hint: str, message
 def test_a_row_window_bounds_the_state_and_explain_names_the_shard() -> None:
     catalog = parse_application(f"{STREAMS}CREATE CQ q AS SELECT a.v FROM a [ROWS 100], b [ROWS 50] WHERE a.k = b.k")
     text = str(explain(catalog))
-    assert "WindowJoin a.k = b.k [last 100 rows | last 50 rows]  stage 1 in one shard" in text
+    assert "WindowJoin a.k = b.k [last 100 rows | last 50 rows]  round 1 in one shard" in text
     assert "nobody closes the key; rows are counted in one shard" in text
     assert "rows of b: its window holds the last 50 rows, counted in one shard" in text
     assert "memory of a: about 100 rows" in text
