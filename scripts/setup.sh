@@ -79,5 +79,7 @@ install_packages
 find_java
 say "compiling inner loops"
 .venv/bin/python -m penstock.apps.warm_up
+say "starting Spark once, so that later starts are quick"
+.venv/bin/python -m penstock.apps.first_start || say "that did not work; later starts take some seconds longer"
 touch .venv/.ready
 say "ready"

@@ -18,6 +18,7 @@ from penstock.runners.spark.app import App
 from penstock.runners.spark.attended import Outcome, Wishes, attend
 from penstock.runners.spark.contrast import Contrast, Meter, Metered
 from penstock.runners.spark.live import Display, Ending, Silence, make_display
+from penstock.runners.spark.session import SHORT_LIVED
 
 _MASTER = "local[2]"
 #: Python workers and the operators' queues are fed once a second: often enough to watch, seldom enough for two cores.
@@ -36,6 +37,7 @@ class Demo:
         return Wishes(
             self.folder / "checkpoint", seconds=self.seconds, ends=True, trigger=_TRIGGER, shards=2, master=_MASTER,
             quarantine=self.folder / "quarantine", log=self.folder / "spark.log",
+            conf={"spark.driver.extraJavaOptions": SHORT_LIVED},
         )  # fmt: skip
 
     def run(self, display: Display) -> Outcome:

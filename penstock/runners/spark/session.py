@@ -10,6 +10,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError, UserError
+from penstock.runners.spark.class_archive import using_archive
 from penstock.runners.spark.home import quick_home
 from penstock.runners.spark.interrupts import keeping_handler
 from penstock.runners.spark.java import use_java
@@ -47,6 +48,8 @@ _QUIET: Mapping[str, str] = {
 
 #: Spark reads the answers of a stage from Arrow memory, value by value and never outside of it; Arrow checks each access.
 _ARROW_WITHOUT_CHECKS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+#: For a process that lives for a minute: what only pays later is left out.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 
@@ -83,7 +86,9 @@ def create_session(
         if not is_alone:
             return _created(given)
         with quick_home():
-            return _created({**given, "spark.python.daemon.module": "penstock.runners.spark.daemon"})
+            driver = _JAVA_OPTIONS[0]
+            own = {"spark.python.daemon.module": "penstock.runners.spark.daemon", driver: using_archive(given[driver])}
+            return _created({**given, **own})
     except PenstockError:
         raise
     except Exception as failure:
