@@ -375,10 +375,16 @@ class Run:
     def _await_loop(self, timeout: float) -> None:
         """Wait for the micro-batches that bring round what the last one left."""
         deadline = time.monotonic() + timeout
-        while self._delivery.last[1] and self.is_active:
+        while self.is_active and not self._is_at_rest():
             if time.monotonic() > deadline:
                 raise QueryFailed(f"rows still went round after {timeout:.0f} s; the next start goes on with them")
             time.sleep(0.02)
+
+    def _is_at_rest(self) -> bool:
+        """Whether the newest micro-batch sent nothing round, and is committed."""
+        epoch, goes_round = self._delivery.last
+        progress = self.query.lastProgress
+        return not goes_round and progress is not None and int(_plain(progress)["batchId"]) >= epoch
 
     def _decided(self) -> int:
         """Decisions that the newest micro-batch and those before it have carried; only the newest is asked, as that is quick."""
