@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -28,7 +29,6 @@ from penstock.runners.spark.packet_rows import packed_rows
 from penstock.runners.spark.quarantine import Quarantine, write_refused
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.state import ShardStore
-from penstock.runners.spark.stateful import Variables
 
 #: Kind of a row that names a file with answers.
 FILE = "file"
@@ -104,9 +104,9 @@ _MAX_LIVE = 64
 class ShardTask:
     """Restore the kernel or take the live one, run the micro-batch, write what changed, hand on the results."""
 
-    def __init__(self, host: StageHost, variables: Variables) -> None:
+    def __init__(self, host: StageHost, state: Any) -> None:
         self.host = host
-        self._store = ShardStore(variables)
+        self._store = ShardStore(state)
 
     def run(self, shard_id: int, rows: Iterator[pd.DataFrame], watermark_us: int = NEVER) -> Iterator[pd.DataFrame]:
         """One micro-batch; `watermark_us` is what Spark promises of the streams that only it knows."""

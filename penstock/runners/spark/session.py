@@ -40,6 +40,13 @@ ON_ONE_MACHINE: Mapping[str, str] = {
     )
 }
 
+#: Workers talk to Java through sockets of the file system: over TCP a message that is sent in two pieces waits 40 ms for the
+#: other side to acknowledge the first, twice in every task.
+_WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "penstock.runners.spark.daemon",
+}
+
 _QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -87,8 +94,7 @@ def create_session(
             return _created(given)
         with quick_home():
             driver = _JAVA_OPTIONS[0]
-            own = {"spark.python.daemon.module": "penstock.runners.spark.daemon", driver: using_archive(given[driver])}
-            return _created({**given, **own})
+            return _created({**_WORKERS_ON_ONE_MACHINE, **given, driver: using_archive(given[driver])})
     except PenstockError:
         raise
     except Exception as failure:

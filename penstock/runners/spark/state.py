@@ -1,4 +1,4 @@
-"""A kernel's state in Spark's state store: bytes in a map, the record in a value, written incrementally.
+"""A kernel's state in Spark's state store: a map from names to bytes, written incrementally.
 
 Values are kept below a few megabytes: larger ones are stored in pieces.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,21 +16,35 @@ from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta
 from penstock.runners.spark.bundles import Stored, StoredSegment, change
-from penstock.runners.spark.stateful import Variables
 
 PIECE_BYTES = 4 << 20
+#: Names of what is no piece: those contain a number sign.
+_VERSION, _RECORD = "version", "record"
 
 
 class ShardStore:
     """State of one shard of one stage. Each call is a round trip to the JVM, so there are few."""
 
-    def __init__(self, variables: Variables) -> None:
-        self._version, self._record, self._pieces = variables
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def _read(self, name: str) -> bytes | None:
+        found = self._state.getValue((name,))
+        return None if found is None else bytes(found[0])
+
+    def _piece(self, name: str) -> bytes:
+        found = self._read(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def _write(self, name: str, body: bytes) -> None:
+        self._state.updateValue((name,), (body,))
 
     def version(self) -> str:
         """Name of what is stored; empty before the first write. A live kernel is valid only if it has this version."""
-        found = self._version.get()
-        return "" if found is None else str(found[0])
+        found = self._read(_VERSION)
+        return "" if found is None else found.decode()
 
     def load(self, fingerprint: str, known: Mapping[str, StoredSegment]) -> tuple[State, Stored]:
         """The state, and how it is stored.
@@ -39,9 +54,11 @@ class ShardStore:
         known
             Segments this worker has seen; those that are still stored are not read again.
         """
-        meta, index = self._record.get()
-        record = decode_meta(meta, fingerprint)
-        stored = _read_index(index)
+        text = self._read(_RECORD)
+        assert text is not None
+        meta, _, index = text.partition(b"\n")
+        record = decode_meta(meta.decode(), fingerprint)
+        stored = _read_index(index.decode())
         rows = {name: held for name, item in stored.segments.items() if (held := _held(known.get(name), item.written)) is not None}
         missing = {name: item for name, item in stored.segments.items() if name not in rows}
         bodies = dict(self._bodies({item.blob for item in missing.values()}, stored.blobs))
@@ -70,21 +87,21 @@ class ShardStore:
         found = change(state.segments, stored, version)
         for key in found.removed:
             for piece in _pieces(key, stored.blobs[key]):
-                self._pieces.removeKey(piece)
+                self._state.removeKey((piece,))
         for key, body in found.written.items():
             for piece, start in zip(_pieces(key, len(body)), _starts(len(body)), strict=True):
-                self._pieces.updateValue(piece, (body[start : start + PIECE_BYTES],))
-        meta, index = encode_meta(state.meta, fingerprint), _index(found.stored)
-        self._record.update((meta, index))
-        self._version.update((version,))
-        return version, found.stored, sum(map(len, found.written.values())) + len(meta) + len(index)
+                self._write(piece, body[start : start + PIECE_BYTES])
+        record = f"{encode_meta(state.meta, fingerprint)}\n{_index(found.stored)}".encode()
+        self._write(_RECORD, record)
+        self._write(_VERSION, version.encode())
+        return version, found.stored, sum(map(len, found.written.values())) + len(record)
 
     def _bodies(self, wanted: set[str], blobs: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
         """Bytes of blobs: a few are asked for one by one, all of them are read in one go."""
         is_all = len(wanted) == len(blobs) > 1
-        pieces = {key: bytes(body) for (key,), (body,) in self._pieces.iterator()} if is_all else {}
+        known = {name: bytes(body) for (name,), (body,) in self._state.iterator()} if is_all else {}
         for key in wanted:
-            parts = [pieces[piece[0]] if is_all else bytes(self._pieces.getValue(piece)[0]) for piece in _pieces(key, blobs[key])]
+            parts = [known[piece] if is_all else self._piece(piece) for piece in _pieces(key, blobs[key])]
             yield key, parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -116,5 +133,5 @@ def _starts(size: int) -> Iterable[int]:
     return range(0, max(size, 1), PIECE_BYTES)
 
 
-def _pieces(key: str, size: int) -> list[tuple[str]]:
-    return [(f"{key}#{number}",) for number, _ in enumerate(_starts(size))]
+def _pieces(key: str, size: int) -> list[str]:
+    return [f"{key}#{number}" for number, _ in enumerate(_starts(size))]

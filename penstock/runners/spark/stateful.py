@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor
@@ -23,26 +23,13 @@ if TYPE_CHECKING:
     from penstock.runners.spark.processor import StageHost
 
 # Schemas as objects: a schema as text costs a round trip to the JVM in every task.
-_VERSION = StructType([StructField("version", StringType())])
-_RECORD = StructType([StructField("meta", StringType()), StructField("index", StringType())])
-_KEY = StructType([StructField("id", StringType())])
+_KEY = StructType([StructField("name", StringType())])
 _BODY = StructType([StructField("body", BinaryType())])
 
 
-class Variables(NamedTuple):
-    """Where a shard's state stands: name of what is stored, record, segments in pieces."""
-
-    version: Any
-    record: Any
-    pieces: Any
-
-    @classmethod
-    def of(cls, handle: Any) -> Variables:
-        return cls(
-            handle.getValueState("version", _VERSION),
-            handle.getValueState("record", _RECORD),
-            handle.getMapState("segments", _KEY, _BODY),
-        )
+def variables_of(handle: Any) -> Any:
+    """Where a shard's state stands: everything in one map, because every variable costs every task some milliseconds."""
+    return handle.getMapState("state", _KEY, _BODY)
 
 
 class ShardProcessor(StatefulProcessor):
@@ -53,7 +40,7 @@ class ShardProcessor(StatefulProcessor):
         self._hears_watermark = host.hears_watermark
 
     def init(self, handle: Any) -> None:
-        self._variables = Variables.of(handle)
+        self._state = variables_of(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         yield from in_one_sentence(self._answers(key, rows, timerValues))
@@ -62,7 +49,7 @@ class ShardProcessor(StatefulProcessor):
         from penstock.runners.spark.processor import ShardTask
 
         told = {"watermark_us": timers.getCurrentWatermarkInMs() * 1000} if self._hears_watermark else {}
-        yield from ShardTask(pickle.loads(self._packed), self._variables).run(int(key[0]), rows, **told)
+        yield from ShardTask(pickle.loads(self._packed), self._state).run(int(key[0]), rows, **told)
 
     def close(self) -> None:
         """Nothing is held open between micro-batches."""
