@@ -48,7 +48,9 @@ class Loop:
         return max(self.epochs(), default=NOTHING)
 
     def read(self, after: int, last: int) -> pa.Table:
-        """Packets of the micro-batches behind `after` up to `last`."""
+        """Packets of the micro-batches behind `after` up to `last`, which has some."""
+        if not self._file(last).is_file():
+            raise DamagedRecord(self._file(last), f"is missing, and with it rows that micro-batch {last} sent on")
         return pa.concat_tables([self._read(epoch) for epoch in self.epochs() if after < epoch <= last])
 
     def _read(self, epoch: int) -> pa.Table:

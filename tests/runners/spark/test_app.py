@@ -128,6 +128,7 @@ def test_punctuated_groups_and_queries_over_queries_agree_and_state_stays_small(
         run.stop()
     for query in ("closed", "sold", "turnover", "spilling"):
         assert bag(answers(run, query)) == bag(local.collected.rows(query)), query
+    assert sum(report.restored for report in run.reports()) == 0  # every shard keeps its kernel
     states = [report.state_rows for report in run.reports()]
     assert max(states) < 6000 / 2  # closed items are forgotten, whatever the stream's length
     assert states[-1] == 0

@@ -121,10 +121,10 @@ def test_another_application_hears_what_has_changed_before_spark_starts(tmp_path
         App.from_text(TEXT.replace("busy", "idle"), "app").prepare(Checkpoint(tmp_path))
 
 
-def test_a_plan_of_an_earlier_version_is_refused_in_general_words(tmp_path: Path) -> None:
+def test_a_plan_of_an_earlier_version_is_refused_by_its_state_format(tmp_path: Path) -> None:
     place = begun(tmp_path)
     replace_record(place.record("plan"), {"plan": "c0ffee", "streams": ["s"]})
-    with pytest.raises(StateFormat, match="windows, hints or functions of the application have changed"):
+    with pytest.raises(StateFormat, match="holds state format 2 or older, this Penstock reads format"):
         App.from_text(TEXT, "app").prepare(place)
 
 

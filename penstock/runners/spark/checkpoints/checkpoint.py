@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CheckpointMoved, DamagedRecord, StateFormat
+from penstock.kernel.segments import FORMAT
 from penstock.lowering.stages import Job
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
@@ -26,6 +27,8 @@ SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
 LEARNT = ("orders", "joins")
 #: Those that a start adds to a checkpoint of an earlier version.
 ADDED_LATER = (IDENTITY.name, "plan")
+#: State format of checkpoints that do not say which they have.
+_UNSAID = "2 or older"
 #: A path that Spark has written, up to the checkpoint.
 _ROOT = re.compile(r'"file:(?://)?(/[^"]*?)/spark/state/')
 
@@ -84,6 +87,8 @@ class Checkpoint:
         for name in (*SETTLED, *LEARNT):
             self.recalled(name)
         self.control.read(0, max(len(self.control), self.decisions_carried()))
+        for epoch in self.loop.epochs():
+            self.loop.read(epoch - 1, epoch)
 
     def record(self, name: str) -> Path:
         return self.directory / "penstock" / name
@@ -141,6 +146,12 @@ class Checkpoint:
     def check_plan(self, job: Job, catalog: Catalog) -> None:
         """Refuse an application of another plan."""
         known, plan = self.recalled("plan"), plan_record(job, catalog)
+        if known is not None and (format_ := known.get("format", _UNSAID)) != FORMAT:
+            raise StateFormat(
+                f"the checkpoint holds state format {format_}, this Penstock reads format {FORMAT}; "
+                "restart with the version that wrote it, or with a new checkpoint",
+                f"checkpoint '{self.directory}'",
+            )
         if known is not None and not is_same(known, plan):
             raise StateFormat(
                 f"the checkpoint belongs to another plan; {told(known, plan)}\nrestart the old application, or use a new "

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
+from penstock.kernel.segments import FORMAT
 from penstock.lowering.stages import Job
 from penstock.plan.catalog import Catalog
 from penstock.plan.describe import tree
@@ -17,6 +18,7 @@ _MOST = 8
 def plan_record(job: Job, catalog: Catalog) -> dict[str, Any]:
     """The fingerprint decides; the rest is for people."""
     return {
+        "format": FORMAT,
         "plan": job.fingerprint,
         "streams": [source.prefix.stream.name for stage in job.stages for source in stage.sources],
         "shards": job.shards,
@@ -46,10 +48,6 @@ def differences(known: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
     query 'busy': GroupBy k [tumbling 30], now GroupBy k [tumbling 40]
     column 'k' of stream 's': int64, now string
     """
-    if "queries" not in known:
-        # Written by a version that kept the fingerprint only.
-        streams = [", ".join(record["streams"]) for record in (known, plan)]
-        return [f"it reads {streams[0]}, now {streams[1]}"] if streams[0] != streams[1] else []
     found = [*_named("query", known["queries"], plan["queries"])]
     for query, before in known["queries"].items():
         if query in plan["queries"]:
