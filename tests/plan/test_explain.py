@@ -36,7 +36,7 @@ def test_the_data_say_what_the_safety_check_says(path: Path) -> None:
     assert coded["bounded"] is check(catalog, with_remedies=False).is_bounded
     found = [operator for query in coded["queries"] for operator in operators(query["plan"])]
     assert {operator["where"] for operator in found} <= {"catalyst", "kernel", "query"}
-    assert all(operator["stage"] for operator in found if operator["where"] == "kernel")
+    assert all(operator["round"] for operator in found if operator["where"] == "kernel")
 
 
 def test_state_is_predicted_from_declared_rates_and_windows() -> None:
@@ -55,7 +55,7 @@ def test_an_application_without_operators_still_passes_a_stage() -> None:
     catalog = parse_application("CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0); CREATE CQ q AS SELECT k FROM a;")
     explanation = explain(catalog)
     assert explanation.is_bounded
-    assert "a -> stage 1 in any shard" in str(explanation)
+    assert "a -> round 1 in any shard" in str(explanation)
 
 
 def test_memory_of_a_join_is_shown_once_from_declarations() -> None:

@@ -17,10 +17,10 @@ CREATE CQ odd AS EVENT OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, C
 CREATE CQ plain AS EVENT SEQ(UseLocalStock, UseRemoteStock) FROM step TYPE kind WHERE [order_id] WITHIN 1 day OPTIONS (reasoning 'off');
 
 ----
-application constraints: 1 stage on 2 shards, state bounded
+application constraints: 1 round on 2 shards, state bounded
 
 query dear
-  PatternMatch SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) by order_id [until RejectOrder or FinishOrder or CancelOrder]  stage 1 by order_id
+  PatternMatch SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) by order_id [until RejectOrder or FinishOrder or CancelOrder]  round 1 by order_id
   . automaton: 0 -CheckInventory-> 1 -UseRemoteStock-> 2 -GenerateInvoice g-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id
   . tested before an event is stored: g: price > 200
@@ -45,7 +45,7 @@ query dear
       Scan step  Catalyst
 
 query quoted
-  PatternMatch SEQ(OR(SEQ(OrderFromSupplier, GenerateQuote q), SEQ(UseRemoteStock, GenerateInvoice)), FinishOrder) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  stage 1 by order_id
+  PatternMatch SEQ(OR(SEQ(OrderFromSupplier, GenerateQuote q), SEQ(UseRemoteStock, GenerateInvoice)), FinishOrder) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  round 1 by order_id
   . automaton of alternative 0: 0 -OrderFromSupplier-> 1 -GenerateQuote q-> 2 -FinishOrder-> 3 match
   . automaton of alternative 1: 0 -UseRemoteStock-> 1 -GenerateInvoice-> 2 -FinishOrder-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id
@@ -81,7 +81,7 @@ query quoted
       Scan step  Catalyst
 
 query odd
-  PatternMatch OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, CancelOrder)) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  stage 1 by order_id
+  PatternMatch OR(SEQ(UseLocalStock, UseRemoteStock u), SEQ(SendQuote, CancelOrder)) by order_id [within 1 day, until RejectOrder or FinishOrder or CancelOrder]  round 1 by order_id
   . automaton of alternative 0: 0 -UseLocalStock-> 1 -UseRemoteStock u-> 2 match
   . automaton of alternative 1: 0 -SendQuote-> 1 -CancelOrder-> 2 match
   . sequence scan and construction over stacks of events; a trace for each order_id
@@ -115,7 +115,7 @@ query odd
       Scan step  Catalyst
 
 query plain
-  PatternMatch SEQ(UseLocalStock, UseRemoteStock) by order_id [within 1 day]  stage 1 by order_id
+  PatternMatch SEQ(UseLocalStock, UseRemoteStock) by order_id [within 1 day]  round 1 by order_id
   . automaton: 0 -UseLocalStock-> 1 -UseRemoteStock-> 2 match
   . sequence scan and construction over stacks of events; a trace for each order_id
   . skip-till-any-match
@@ -125,6 +125,6 @@ query plain
       Scan step                                                               Catalyst
 
 sources, as Catalyst reads them
-  step (feed) -> stage 1 by order_id
+  step (feed) -> round 1 by order_id
   . crosses: kind, order_id, price, ts
   . where: (`kind` IN ('CancelOrder', 'CheckInventory', 'FinishOrder', 'GenerateInvoice', 'GenerateQuote', 'OrderFromSupplier', 'RejectOrder', 'SendQuote', 'UseLocalStock', 'UseRemoteStock'))

@@ -20,13 +20,13 @@ WHERE listed(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) 
 -- one function has no order
 CREATE CQ owners AS SELECT pid, domain(dest) AS owner FROM packet WHERE domain(dest) <> '' AND size > 60;
 ----
-application filters: 1 stage on 2 shards, state bounded
+application filters: 1 round on 2 shards, state bounded
 
 query traffic
-  Project dest, bytes = `sum(size)`              stage 1
-    GroupBy dest: sum(size) [tumbling 1 minute]  stage 1 by dest
+  Project dest, bytes = `sum(size)`              round 1
+    GroupBy dest: sum(size) [tumbling 1 minute]  round 1 by dest
     . groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 1 second) ≈ 61,000 rows
-      AdaptiveFilter domain(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  stage 1 by dest, 1,000 rows/s
+      AdaptiveFilter domain(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  round 1 by dest, 1,000 rows/s
       . ordered by agreedy, decided on the driver; 1 % of rejected rows is profiled
       . entropy(payload) > 4.5 after payload RLIKE 'login'
       . domain(dest) = 'yahoo.com' costs 3e-06 s per row
@@ -35,8 +35,8 @@ query traffic
             Scan packet                          Catalyst, 1,000 rows/s
 
 query watched
-  Project pid                     stage 1, 1,000 rows/s
-    AdaptiveFilter listed(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  stage 1, 1,000 rows/s
+  Project pid                     round 1, 1,000 rows/s
+    AdaptiveFilter listed(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  round 1, 1,000 rows/s
     . ordered by local_swaps, decided by each shard; 1 % of rejected rows is profiled; the hint ORDER(policy = 'local_swaps', mode = 'shard') asks for it
     . entropy(payload) > 4.5 after payload RLIKE 'login'
     . listed(dest) = 'yahoo.com' last: it is not profiled
@@ -44,18 +44,18 @@ query watched
         Scan packet               Catalyst, 1,000 rows/s
 
 query owners
-  Project pid, owner = domain(dest)  stage 1, 1,000 rows/s
-    Select domain(dest) <> ''        stage 1, 1,000 rows/s
+  Project pid, owner = domain(dest)  round 1, 1,000 rows/s
+    Select domain(dest) <> ''        round 1, 1,000 rows/s
       Project pid, dest              Catalyst, 1,000 rows/s
         Select size > 60             Catalyst, 1,000 rows/s
           Scan packet                Catalyst, 1,000 rows/s
 
 sources, as Catalyst reads them
-  packet (feed) -> stage 1 by dest
+  packet (feed) -> round 1 by dest
   . crosses: size, dest, payload
   . where: ((`size` > 60L) AND (`dest` LIKE '98.%'))
-  packet (feed) -> stage 1 in any shard
+  packet (feed) -> round 1 in any shard
   . crosses: pid, dest, payload
-  packet (feed) -> stage 1 in any shard
+  packet (feed) -> round 1 in any shard
   . crosses: pid, dest
   . where: (`size` > 60L)

@@ -14,12 +14,12 @@ CREATE CQ runs AS SELECT * FROM tick MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts MEASURES MATCH_NUMBER() AS n ALL ROWS PER MATCH
   PATTERN (a+ | b c?) DEFINE a AS SUM(a.volume) < 100, b AS volume > 50);
 ----
-application match_recognize: 1 stage on 2 shards, state UNBOUNDED
+application match_recognize: 1 round on 2 shards, state UNBOUNDED
 
 query valleys
-  Project symbol, bottom, top                                           stage 1
-    Select ticks > 5                                                    stage 1
-      RowPatternMatch (start down{2,} up+) by symbol [within 1 minute]  stage 1 by symbol
+  Project symbol, bottom, top                                           round 1
+    Select ticks > 5                                                    round 1
+      RowPatternMatch (start down{2,} up+) by symbol [within 1 minute]  round 1 by symbol
       . automaton: 0 take start · 1 take down · 2 take down · 3 split 2, 4 · 4 take up · 5 split 4, 6 · 6 accept; a place that failed is not tried again
       . conditions for all rows at once: down, up
       . one row per match, skip TO LAST up
@@ -31,8 +31,8 @@ query valleys
         Scan tick                                                       Catalyst, 100 rows/s
 
 query runs
-  Project symbol, ts, n, price, volume, note  stage 1
-    RowPatternMatch (a+ | b c?) by symbol     stage 1 by symbol
+  Project symbol, ts, n, price, volume, note  round 1
+    RowPatternMatch (a+ | b c?) by symbol     round 1 by symbol
     . automaton: 0 split 1, 4 · 1 take a · 2 split 1, 3 · 3 jump 7 · 4 take b · 5 split 6, 7 · 6 take c · 7 accept
     . conditions for all rows at once: b; row by row, as they depend on the match: a
     . all rows per match, skip PAST LAST ROW
@@ -45,5 +45,5 @@ query runs
       Scan tick                               Catalyst, 100 rows/s
 
 sources, as Catalyst reads them
-  tick (feed) -> stage 1 by symbol
+  tick (feed) -> round 1 by symbol
   . crosses: symbol, price, volume, note, ts

@@ -18,11 +18,11 @@ WHERE o.id = i.id AND i.id = b.id;
 CREATE CQ plain AS SELECT o.id FROM shop o [RANGE 1 MINUTE], item i [RANGE 1 MINUTE], buyer b [RANGE 1 MINUTE]
 WHERE o.id = i.id AND i.id = b.id;
 ----
-application mjoin: 1 stage on 2 shards, state bounded
+application mjoin: 1 round on 2 shards, state bounded
 
 query star
-  Project item = s.item, price = s.price        stage 1
-    MJoin s.shop = o.id and s.item = i.id and s.buyer = b.id [sliding 10 seconds | sliding 1 minute | sliding 1 minute | sliding 1 minute]  stage 1 by s.item
+  Project item = s.item, price = s.price        round 1
+    MJoin s.shop = o.id and s.item = i.id and s.buyer = b.id [sliding 10 seconds | sliding 1 minute | sliding 1 minute | sliding 1 minute]  round 1 by s.item
     . MJoin: 4 inputs without a common key (star), all with windows
     . rows of each input probe the others in an order of their own, kept by agreedy in each shard; 1 % of rejected rows is profiled
     . no column is in all inputs: spread by s.item = i.id; o and b are copied to every shard, which is least (120 rows/s)
@@ -41,8 +41,8 @@ query star
         Scan buyer as b                         Catalyst, 100 rows/s
 
 query local
-  Project item = s.item                stage 1
-    MJoin s.shop = o.id and s.buyer = b.id and o.region = b.region [sliding 10 seconds | sliding 1 minute | sliding 1 minute]  stage 1 by s.buyer
+  Project item = s.item                round 1
+    MJoin s.shop = o.id and s.buyer = b.id and o.region = b.region [sliding 10 seconds | sliding 1 minute | sliding 1 minute]  round 1 by s.buyer
     . MJoin: the hint MJoin(policy = 'sweep') asks for it
     . policy = 'sweep': the algorithm that keeps the order
     . rows of each input probe the others in an order of their own, kept by sweep in each shard; 1 % of rejected rows is profiled
@@ -59,8 +59,8 @@ query local
         Scan buyer as b                Catalyst, 100 rows/s
 
 query everywhere
-  Project id = o.id      stage 1
-    MJoin o.id = i.id and i.id = b.id [sliding 1 minute | sliding 1 minute | sliding 1 minute]  stage 1 by o.id
+  Project id = o.id      round 1
+    MJoin o.id = i.id and i.id = b.id [sliding 1 minute | sliding 1 minute | sliding 1 minute]  round 1 by o.id
     . MJoin: the hint MJoin asks for it
     . rows of each input probe the others in an order of their own, kept by agreedy in each shard; 1 % of rejected rows is profiled
     . all inputs are spread by o.id = i.id = b.id
@@ -75,8 +75,8 @@ query everywhere
         Scan buyer as b  Catalyst, 100 rows/s
 
 query plain
-  Project id = o.id      stage 1
-    WindowJoin o.id = i.id = b.id [sliding 1 minute | sliding 1 minute | sliding 1 minute]  stage 1 by o.id
+  Project id = o.id      round 1
+    WindowJoin o.id = i.id = b.id [sliding 1 minute | sliding 1 minute | sliding 1 minute]  round 1 by o.id
     . MWJoin: 3 inputs, windows on o and i and b; nobody closes the key
     . rows of o: a row goes once i and b are past its window of 1 minute; rate(o) × (1 minute + 1 second) ≈ 1,220 rows
     . rows of i: a row goes once o and b are past its window of 1 minute; rate(i) × (1 minute + 1 second) ≈ 18,300 rows
@@ -89,27 +89,27 @@ query plain
         Scan buyer as b  Catalyst, 100 rows/s
 
 sources, as Catalyst reads them
-  sale (feed) -> stage 1 by s.item
+  sale (feed) -> round 1 by s.item
   . crosses: s.shop = `shop`, s.item = `item`, s.buyer = `buyer`, s.price = `price`
-  shop (feed) -> stage 1 copied to every shard
+  shop (feed) -> round 1 copied to every shard
   . crosses: o.id = `id`
-  item (feed) -> stage 1 by i.id
+  item (feed) -> round 1 by i.id
   . crosses: i.id = `id`
   . where: (`stock` > 0L)
-  buyer (feed) -> stage 1 copied to every shard
+  buyer (feed) -> round 1 copied to every shard
   . crosses: b.id = `id`
-  sale (feed) -> stage 1 by s.buyer
+  sale (feed) -> round 1 by s.buyer
   . crosses: s.shop = `shop`, s.item = `item`, s.buyer = `buyer`
-  shop (feed) -> stage 1 copied to every shard
+  shop (feed) -> round 1 copied to every shard
   . crosses: o.id = `id`, o.region = `region`
   . where: (`region` < 9L)
-  buyer (feed) -> stage 1 by b.id
+  buyer (feed) -> round 1 by b.id
   . crosses: b.id = `id`, b.region = `region`
-  shop (feed) -> stage 1 by o.id
+  shop (feed) -> round 1 by o.id
   . crosses: o.id = `id`
-  item (feed) -> stage 1 by i.id
+  item (feed) -> round 1 by i.id
   . crosses: i.id = `id`
-  buyer (feed) -> stage 1 by b.id
+  buyer (feed) -> round 1 by b.id
   . crosses: b.id = `id`
 
 memory of joins: rate × mean stay of a row

@@ -25,10 +25,10 @@ CREATE CQ either AS EVENT OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) F
   OPTIONS (trace_ttl '1 hour');
 
 ----
-application patterns: 1 stage on 2 shards, state bounded
+application patterns: 1 round on 2 shards, state bounded
 
 query theft
-  PatternMatch SEQ(ShelfRead s, !(CheckoutRead c), ExitRead x) by tag_id [within 12 hours]  stage 1 by tag_id
+  PatternMatch SEQ(ShelfRead s, !(CheckoutRead c), ExitRead x) by tag_id [within 12 hours]  round 1 by tag_id
   . automaton: 0 -ShelfRead s-> 1 -ExitRead x-> 2 match; no CheckoutRead c between s and x
   . sequence scan and construction over stacks of events; a trace for each tag_id
   . tested before an event is stored: s: product = 'razor'
@@ -36,7 +36,7 @@ query theft
   . shows s_product = s.product, x_gate = x.gate, match_start
   . rows that wait for earlier ones: none is older than 1 second; rate × 1 second
   . events: a match lies within 12 hours; ≤ rate × (12 hours + 1 second)
-    Merged 3 streams of events    stage 1 by tag_id
+    Merged 3 streams of events    round 1 by tag_id
       Project event_type = 'ShelfRead', tag_id, product, gate = CAST(NULL AS INT)  Catalyst
         Select product = 'razor'  Catalyst
           Scan ShelfRead          Catalyst
@@ -46,7 +46,7 @@ query theft
         Scan ExitRead             Catalyst
 
 query priced
-  PatternMatch SEQ(ReceiveOrder r, AND(Quote q, CheckStock c), Invoice i) by order_id [within 1 day]  stage 1 by order_id
+  PatternMatch SEQ(ReceiveOrder r, AND(Quote q, CheckStock c), Invoice i) by order_id [within 1 day]  round 1 by order_id
   . automaton: 0 -ReceiveOrder r-> 1, 1 -Quote q-> 2, 1 -CheckStock c-> 3, 2 -CheckStock c-> 4, 3 -Quote q-> 4, 4 -Invoice i-> 5 match
   . sequence scan and construction over stacks of events; a trace for each order_id
   . tested while a match grows: i.price > q.price
@@ -58,7 +58,7 @@ query priced
       Scan event  Catalyst, 100 rows/s
 
 query rising
-  PatternMatch SEQ(Quote+ q[], Invoice i) by order_id [within 10 minutes]  stage 1 by order_id
+  PatternMatch SEQ(Quote+ q[], Invoice i) by order_id [within 10 minutes]  round 1 by order_id
   . automaton: 0 -Quote q-> 1 -Invoice i-> 2 match; 1 -Quote q-> 1
   . runs, one for each partial match; a trace for each order_id
   . tested while a match grows: q[1].price > 10; q[i].price > q[i-1].price; i.price < q[last].price; count(q) > 2
@@ -69,7 +69,7 @@ query rising
       Scan event                                                           Catalyst, 100 rows/s
 
 query collapsed
-  PatternMatch SEQ(ReceiveOrder r, Quote+ q[], Invoice i) by order_id [within 1 hour]  stage 1 by order_id
+  PatternMatch SEQ(ReceiveOrder r, Quote+ q[], Invoice i) by order_id [within 1 hour]  round 1 by order_id
   . automaton: 0 -ReceiveOrder r-> 1 -Quote q-> 2 -Invoice i-> 3 match; 2 -Quote q-> 2
   . sequence scan and construction over stacks of events; a trace for each order_id
   . skip-till-any-match, one list of all candidates, each note once
@@ -81,7 +81,7 @@ query collapsed
       Scan event  Catalyst, 100 rows/s
 
 query either
-  PatternMatch OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) by order_id [trace_ttl 1 hour]  stage 1 by order_id
+  PatternMatch OR(SEQ(Quote q, Cancel c), SEQ(Invoice i, Cancel d)) by order_id [trace_ttl 1 hour]  round 1 by order_id
   . automaton of alternative 0: 0 -Quote q-> 1 -Cancel c-> 2 match
   . automaton of alternative 1: 0 -Invoice i-> 1 -Cancel d-> 2 match
   . sequence scan and construction over stacks of events; a trace for each order_id
@@ -93,13 +93,13 @@ query either
       Scan event  Catalyst, 100 rows/s
 
 sources, as Catalyst reads them
-  ShelfRead (feed) -> stage 1 by tag_id
+  ShelfRead (feed) -> round 1 by tag_id
   . crosses: event_type = 'ShelfRead', tag_id, product, gate = CAST(NULL AS INT)
   . where: (`product` = 'razor')
-  CheckoutRead (feed) -> stage 1 by tag_id
+  CheckoutRead (feed) -> round 1 by tag_id
   . crosses: event_type = 'CheckoutRead', tag_id, product = CAST(NULL AS STRING), gate = CAST(NULL AS INT)
-  ExitRead (feed) -> stage 1 by tag_id
+  ExitRead (feed) -> round 1 by tag_id
   . crosses: event_type = 'ExitRead', tag_id, product = CAST(NULL AS STRING), gate
-  event (feed) -> stage 1 by order_id
+  event (feed) -> round 1 by order_id
   . crosses: kind, order_id, price, note, ts
   . where: (`kind` IN ('Cancel', 'CheckStock', 'Invoice', 'Quote', 'ReceiveOrder'))

@@ -7,11 +7,11 @@ CREATE CQ per_w AS SELECT w, count(*) AS n FROM pairs [RANGE 10] WHERE v > 2 GRO
 CREATE CQ firsts AS SELECT DISTINCT v FROM a;
 CREATE CQ plain AS SELECT v * 2 AS double FROM a WHERE note LIKE 'x%';
 ----
-application stages: 2 stages on 2 shards, state UNBOUNDED
+application stages: 2 rounds on 2 shards, state UNBOUNDED
 
 query pairs
-  Project v = a.v, w = b.w                        stage 1, shared with per_w
-    WindowJoin a.k = b.k [sliding 9 | sliding 5]  stage 1 by a.k, shared with per_w, same
+  Project v = a.v, w = b.w                        round 1, shared with per_w
+    WindowJoin a.k = b.k [sliding 9 | sliding 5]  round 1 by a.k, shared with per_w, same
     . WJoin: windows on a and b; nobody closes the key
     . rows of a: a row goes once b is past its window of 9; rate(a) × (9 + 3)
     . rows of b: a row goes once a is past its window of 5; rate(b) × (5 + 3)
@@ -21,8 +21,8 @@ query pairs
         Scan b                                    Catalyst
 
 query same
-  Project total = a.v + b.w                       stage 1
-    WindowJoin a.k = b.k [sliding 9 | sliding 5]  stage 1 by a.k, shared with pairs, per_w
+  Project total = a.v + b.w                       round 1
+    WindowJoin a.k = b.k [sliding 9 | sliding 5]  round 1 by a.k, shared with pairs, per_w
     . WJoin: windows on a and b; nobody closes the key
     . rows of a: a row goes once b is past its window of 9; rate(a) × (9 + 3)
     . rows of b: a row goes once a is past its window of 5; rate(b) × (5 + 3)
@@ -32,14 +32,14 @@ query same
         Scan b                                    Catalyst
 
 query per_w
-  Project w, n = `count(*)`            stage 2
-    GroupBy w: count(*) [tumbling 10]  stage 2 by w
+  Project w, n = `count(*)`            round 2
+    GroupBy w: count(*) [tumbling 10]  round 2 by w
     . groups: a window of 10 goes when event time has passed it; ≤ rate × (10 + 3)
-      Select v > 2                     stage 1
+      Select v > 2                     round 1
         Reference pairs                see there
 
 query firsts
-  Distinct [unbounded]  stage 1 by v
+  Distinct [unbounded]  round 1 by v
   . rows that wait for earlier ones: none is older than 3; rate × 3
   . values: one row for each v; bounded only if the number of v is bounded; values of v (grows-with-keys)
     Project v           Catalyst
@@ -51,18 +51,18 @@ query plain
       Scan a               Catalyst
 
 sources, as Catalyst reads them
-  a -> stage 1 by a.k
+  a -> round 1 by a.k
   . crosses: a.k = `k`, a.v = `v`
-  b -> stage 1 by b.k
+  b -> round 1 by b.k
   . crosses: b.k = `k`, b.w = `w`
-  a -> stage 1 by v
+  a -> round 1 by v
   . crosses: v
-  a -> stage 1 in any shard
+  a -> round 1 in any shard
   . crosses: double = try_multiply(`v`, 2L)
   . where: (`note` LIKE 'x%')
 
-exchanges
-  Select4, stage 1 -> stage 2 by w: v, w
+rows that need another key come round with the next micro-batch
+  Select4, round 1 -> round 2 by w: v, w
 
 memory of joins: rate × mean stay of a row
   WindowJoin1
