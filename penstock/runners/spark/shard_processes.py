@@ -22,8 +22,8 @@ from typing import Any
 
 #: Instead of Spark's first message: a worker asks its sibling to become the process of a shard.
 _BECOME = 0x50534844
-#: A shard's process ends when nobody has asked it for so long; Spark's own workers do after a minute.
-_IDLE_SECONDS = 300.0
+#: A shard's process ends when nobody has asked it for so long, as Spark's own workers do.
+_IDLE_SECONDS = 60.0
 #: Partitions share processes when there are more: neighbours, which run at the same time, do not.
 _MOST = max(2 * (os.cpu_count() or 1), 8)
 #: Only tasks with this in their function are passed on.
