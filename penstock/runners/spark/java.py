@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from penstock.errors import CapacityError
@@ -65,6 +66,7 @@ def _candidates() -> Iterator[Path]:
         yield from (Path(place) for place in sorted(glob.glob(os.path.expanduser(pattern)), reverse=True))
 
 
+@cache
 def java_version(home: Path) -> int:
     """Major version of the Java at `home`; 0 if there is none.
 
