@@ -4,8 +4,9 @@ python -m benchmarks.batch_cost [--seconds 30] [--warm-up 25]
 
 Three applications at 2,000 rows a second: the nine queries of `penstock demo auction`, the six of `penstock demo nexmark`, and one
 windowed group-by; and Spark's `groupBy(key).count()` with RocksDB and changelog, same bids, shards and trigger (as soon as
-possible), into the noop sink. Rows come from the feed, a Python data source, on all sides. Nexmark goes first, because the JVM still
-compiles then; the nine queries went first in the first two runs of RESULTS.md, and last since.
+possible), into the noop sink.
+Rows come from the feed, a Python data source, on all sides. Nexmark goes first, because the JVM still compiles then; the nine
+queries went first in the first two runs of RESULTS.md, and last since.
 """
 
 from __future__ import annotations
