@@ -21,8 +21,8 @@ from penstock.runners.spark.live import Display, Ending, Silence, make_display
 from penstock.runners.spark.session import SHORT_LIVED
 
 _MASTER = "local[2]"
-#: Python workers and the operators' queues are fed once a second: often enough to watch, seldom enough for two cores.
-_TRIGGER = "1 second"
+#: Python workers and the operators' queues are fed twice a second: answers come within one, and two cores have time left.
+_TRIGGER = "500 milliseconds"
 
 
 @dataclass(frozen=True, slots=True)
