@@ -149,6 +149,7 @@ EARLY = "SELECT /*+ MPWJOIN(early_propagation = FALSE) */ a.k FROM a [RANGE 12],
 @example(case=Case((CLOSED, ""), _join("PWJOIN(early_propagation = FALSE)", GROUPED, (" [RANGE 12]", " [RANGE 12]"))))
 @example(case=Case((CLOSED, CLOSED), _join("PWJOIN(drop = FALSE, state = 'split')")))
 @example(case=Case(("UNIQUE (k)", "ORDERED (k)"), _join("PJOIN(registry = 'paired')", GROUPED)))
+@example(case=Case(("UNIQUE (k)", "PUNCTUATIONS FROM mark"), _join("PJOIN(registry = 'paired')")))
 @example(case=Case(("", TOLD, TOLD), f"CREATE CQ j AS {EARLY};"))
 @example(case=Case((TOLD, TOLD), "CREATE CQ g AS SELECT k, count(*) AS n FROM a GROUP BY k;"))
 def test_state_is_bounded_in_a_run_exactly_where_check_says_so(case: Case) -> None:
@@ -164,6 +165,8 @@ def test_state_is_bounded_in_a_run_exactly_where_check_says_so(case: Case) -> No
         is_bounded = all(verdict.is_bounded for verdict in judged)
         if kind == "group" and not is_bounded and case.pairs_by_arrival:
             continue  # whether such punctuations go on depends on which of two streams is ahead: nothing can be proved
+        if not is_bounded and "PUNCTUATIONS FROM mark" in case.declared:
+            continue  # which values will be closed is not declared: nothing can be proved, although they are closed here
         assert grows(levels) is not is_bounded, (kind, levels, str(report))
 
 
