@@ -206,10 +206,10 @@ class ShardTask:
     def _write_files(self, result: StepResult, shard: int) -> Iterator[str]:
         """Answers into files; what is left of them is a name for the driver."""
         for query, targets in self.host.files.items():
-            batches = [batch.rows for name, batch in result.answers if name == query and batch.num_rows]
-            if not batches:
+            parts = [pa.Table.from_batches([batch.rows]) for name, batch in result.answers if name == query and batch.num_rows]
+            if not parts:
                 continue
-            rows = pa.Table.from_batches(batches)
+            rows = pa.concat_tables(parts, promote_options="default")  # branches of a union may differ in what can be NULL
             for number, files in enumerate(targets):
                 name = files.write(batch_id(), shard, rows)
                 yield json.dumps({"k": FILE, "e": query, "n": number, "f": name}, separators=(",", ":"))
