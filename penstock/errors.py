@@ -230,6 +230,10 @@ class UnreadableFile(DataError):
     code = "data.unreadable-file"
 
 
+class UnreadableMessage(DataError):
+    code = "data.unreadable-message"
+
+
 class NumericOverflow(DataError):
     code = "data.numeric-overflow"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import penstock.errors as errors
-from penstock.errors import CapacityError, PenstockError, StateUnwritable, UnreadableFile
+from penstock.errors import CapacityError, PenstockError, StateUnwritable, UnreadableFile, UnreadableMessage
 from penstock.runners.spark.packages import MissingPackage
 
 _MODULE = "penstock.errors."
@@ -20,6 +20,14 @@ _FAILED = "QueryFailed: spark.query-failed"
 #: How Spark says which file it could not read; the reason comes with the next cause, if it is given.
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE.*?reading file (?P<path>.+?)\.\s*(?:SQLSTATE|$|[A-Z])")
 _CAUSE = "Caused by: "
+#: How Spark says that another of its threads has failed; the reason comes with the next causes.
+_AWAITED = "Exception thrown in awaitResult"
+#: How Spark's connector says that it cannot hold the time of a message.
+_MISTIMED = re.compile(
+    r"Record at topic (?P<topic>\S+) partition (?P<part>\d+) offset (?P<offset>\d+) has timestamp value (?P<time>-?\d+)"
+)
+#: What Java says of the fraction of a second that some writers of ORC files give to times before 1970.
+_FRACTION = "nanos > 999999999 or < 0"
 #: What Python says when Java has raised: Java's own words follow.
 _OF_JAVA = "py4j.protocol.Py4JJavaError"
 #: Lines of a message after its first; more would be the traceback's.
@@ -72,13 +80,31 @@ def translated(failure: Exception) -> PenstockError:
     for number, line in enumerate(lines):
         if match := _UNREADABLE.search(line):
             return _unreadable(match["path"], lines[number + 1 :])
+        if match := _MISTIMED.search(line):
+            return _mistimed(match)
     return QueryFailed(_cause(lines) or repr(failure))
 
 
 def _unreadable(path: str, following: list[str]) -> PenstockError:
     """A file that is damaged as a whole, or a record of it that stops Spark's reader."""
-    why = next((line.split(_CAUSE, 1)[1] for line in following if line.startswith(_CAUSE)), "Spark cannot read it")
+    causes = [line.split(_CAUSE, 1)[1] for line in following if line.startswith(_CAUSE)]
+    if any(_FRACTION in cause for cause in causes):
+        why = (
+            "a time before 1970 has a negative fraction of a second, which ORC does not allow and some writers, such as Arrow's, "
+            "write; write the file with Spark, or as Parquet, or such times in whole seconds, or take the file away"
+        )
+        return UnreadableFile(why, f"file '{path}'")
+    why = causes[0] if causes else "Spark cannot read it"
     return UnreadableFile(f"{_shortened(why)}; correct the declaration or the file, or take the file away", f"file '{path}'")
+
+
+def _mistimed(found: re.Match[str]) -> PenstockError:
+    return UnreadableMessage(
+        f"the message was sent {found['time']} milliseconds after 1970, which Spark cannot hold; let its producer send "
+        "milliseconds (message.timestamp.after.max.ms of the topic refuses others). Reading goes on when the message is gone: "
+        "kafka-delete-records takes it and all before it away, and failOnDataLoss 'false' lets the stream go on behind it",
+        f"topic '{found['topic']}', partition {found['part']}, offset {found['offset']}",
+    )
 
 
 def _shortened(text: str) -> str:
@@ -100,6 +126,8 @@ def _cause(lines: list[str]) -> str:
         return _shortened(causes[-1])
     if not starts:
         said = [line for line in lines if not line.startswith("An error occurred while calling")]
+        if causes and said and _AWAITED in said[0]:
+            return _shortened(causes[-1])
         return said[0].removeprefix(": ") if said else ""
     ends = [next((line for line in lines[start + 1 :] if line.strip() and not line[0].isspace()), lines[0]) for start in starts]
     return next((line for line in ends if not line.rstrip().endswith(_WRAPPED)), ends[0])

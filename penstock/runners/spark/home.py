@@ -19,6 +19,11 @@ import pyspark
 _NEEDED = ("bin", "jars")
 
 
+def spark_jars() -> Path:
+    """The folder of Spark's Java archives."""
+    return Path(pyspark.__file__).resolve().parent / "jars"
+
+
 @contextmanager
 def quick_home() -> Iterator[None]:
     """Let a JVM that is started inside, on this machine, hand its workers the installed package."""

@@ -40,6 +40,9 @@ ON_ONE_MACHINE: Mapping[str, str] = {
     )
 }
 
+#: How sources are read. A value that Java cannot hold stops the reader of ORC; the one of columns then does not say in which file.
+_READING: Mapping[str, str] = {"spark.sql.orc.enableVectorizedReader": "false"}
+
 #: Workers talk to Java through sockets of the file system: over TCP a message that is sent in two pieces waits 40 ms for the
 #: other side to acknowledge the first, twice in every task.
 _WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
@@ -139,7 +142,7 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
     require_packages(str(spark.sparkContext.master), str(spark.sparkContext.pythonExec))
     own = clone_session(spark)
-    for key, value in {**REQUIRED, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
+    for key, value in {**REQUIRED, **_READING, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
         own.conf.set(key, value)
     own.conf.set("spark.sql.shuffle.partitions", str(shards))
     return own

@@ -18,12 +18,15 @@ from penstock.runners.spark import feed
 from penstock.runners.spark.control import ENDING
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.files import ParquetFiles, can_read, listed
+from penstock.runners.spark.messages import kafka_rows
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
 #: Fields that a record of CSV may have before Spark's parser stops the query instead of calling the record malformed: 20,480 of
 #: its own are soon reached by a damaged line. Every task has two arrays of this size.
 _MOST_FIELDS = 1 << 18
+#: How Spark says that it does not know Kafka.
+_NO_CONNECTOR = "KAFKA_DATA_SOURCE_NOT_ENABLED"
 #: What decoders put in the place of bytes that are no text.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -58,10 +61,13 @@ def _unreadable(spark: SparkSession, stream: StreamDeclaration, failure: Excepti
     found = translated(failure)
     if not isinstance(found, QueryFailed):
         return found
-    if stream.source.format.lower() == "kafka":
+    if _NO_CONNECTOR in found.message:
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-        text = f"this Spark has no Kafka connector; start it with spark.jars.packages={package}"
-        return InvalidDeclaration(f"{text} ({found.message})", f"stream '{stream.name}'")
+        return InvalidDeclaration(
+            f"this Spark has no Kafka connector; start it with spark.jars.packages={package}, or with the newest version before it "
+            f"if there is none ({found.message})",
+            f"stream '{stream.name}'",
+        )
     return InvalidDeclaration(f"the source '{stream.source.format}' cannot be read: {found.message}", f"stream '{stream.name}'")
 
 
@@ -148,21 +154,6 @@ def _with_damaged_texts(frame: DataFrame, declared: StructType) -> DataFrame:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def kafka_rows(topic: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:
-    """Kafka values as JSON of the declared columns; partition and offset are Kafka's own if they are declared."""
-    own = {stream.partition_column: "partition", stream.position_column: "offset"}
-    payload = StructType([item for item in declared.fields if item.name not in own] + [StructField(BAD, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
-    # Spark would put other characters in the place of bytes that are no text, and nobody would know.
-    text = f.col("value").cast("string")
-    row = f.from_json(text, payload, options)
-    damage = f.when(~f.is_valid_utf8(text), f.concat(f.lit("not UTF-8: "), f.make_valid_utf8(text)))
-    columns = [f.col(own[item.name]) if item.name in own else f.col(f"row.`{item.name}`") for item in declared.fields]
-    named = [column.cast(item.dataType).alias(item.name) for column, item in zip(columns, declared.fields, strict=True)]
-    found = topic.select(row.alias("row"), damage.alias("damage"), "partition", "offset")
-    return found.select(*named, f.coalesce("damage", f"row.`{BAD}`").alias(BAD))
 
 
 def _declared(frame: DataFrame, stream: StreamDeclaration, declared: StructType) -> DataFrame:

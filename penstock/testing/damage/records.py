@@ -38,6 +38,8 @@ _ODD_JSON = (
     '"2026-02-30T25:61:61Z"', "[" * 1500, "{" * 20, '"' + "é" * 5000 + '"', "nul", "01", "0x10", "'a'",
     '"2026-01-01T00:00:00+99:99"', "9223372036854775807",
 )  # fmt: skip
+#: As a punctuation it ends the stream: nothing but violations could follow.
+_END = "{}"
 _ODD_CSV = (
     "", '"', '""', '"""', "x", "true", "1e400", "9" * 30, "9" * 1500, "1.5", "NaN", "Infinity", '"a,b"', '"a""b"', "\\", '\\"',
     "a\\,b",
@@ -80,13 +82,14 @@ def json_line(number: int, random: Random, is_wild: bool) -> bytes:
     Parameters
     ----------
     is_wild
-        Whether damage may reach the event time. One that lands in the far future makes all later records late, as it should;
-        so only the last files of a stream are wild.
+        Whether damage may reach the event time, or end the stream. A time that lands in the far future makes all later records
+        late, as it should; so only the last files of a stream are wild.
     """
     record = {name: json.dumps(value) for name, value in sound(number, random).items()}
     kind = random.random()
     if kind < 0.25:
-        record[_other_column(random, is_wild)] = random.choice(_ODD_JSON)
+        name = _other_column(random, is_wild)
+        record[name] = random.choice([text for text in _ODD_JSON if is_wild or name != "mark" or text != _END])
     elif kind < 0.35:
         record = _other_fields(record, random, is_wild)
     line = ("{" + ", ".join(f'"{name}": {value}' for name, value in record.items()) + "}").encode(errors="surrogatepass")

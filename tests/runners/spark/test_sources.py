@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from hosts import answers, bag, write_files
@@ -19,7 +20,7 @@ from penstock.language.application import parse_application
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.spark.app import App
 from penstock.runners.spark.files import ParquetFiles
-from penstock.runners.spark.sources import kafka_rows
+from penstock.runners.spark.messages import kafka_rows
 
 pytestmark = pytest.mark.spark
 
@@ -64,6 +65,28 @@ def test_values_of_kafka_become_columns_and_what_is_no_json_is_kept(spark: Spark
     ]
 
 
+def test_messages_that_are_not_one_json_object_are_kept_as_bad_records(spark: SparkSession) -> None:
+    """Spark alone would read the first object of several, and nothing from an empty message, without a word."""
+    stream = parse_application("CREATE STREAM s (id BIGINT, name STRING) USING kafka OPTIONS (subscribe 'topic');").streams["s"]
+    sound = ['{"id": 1}', ' \t\r\n{"id": 1} \t\r\n', '{"name": "}{", "id": 1}', '{"id": 1, "x": {"y": [{}]}, "z": [1, {}]}', "{}"]
+    sound += ['{"name": "\\\\ud800"}', '{"name": "\\ud83d\\uDE00\\\\"}']
+    damaged = [
+        "", " \n", "null", "[]", '[{"id": 1}]', '[{"id": 1}, {"id": 2}]', '{"id": 1}{"id": 2}', '{"id": 1} {"id": 2}', "7", '"{}"',
+        '{"id": 1}, {"id": 2}', '{"id": 1}\n{"id": 2}', '{"id": 1} x', '{"id": 1}}', '{"id": 1}]', '{"id": 1}], [{"id": 2}',
+        '{"id": 1}, "x": {"id": 2}', '{"id": 1', '{"id": 1}\x00', '{"name": "}"} x', '{"id": 1}, {}, "x": {}',
+        '{"name": "\\ud800"}', '{"name": "\\ud800\\ud83d\\uDE00"}', '{"name": "\\\\\\uDe00"}', '{"name": "\\\\ud83d\\uDE00"}',
+    ]  # fmt: skip
+    values = [*map(str.encode, sound + damaged), None]
+    topic = spark.createDataFrame([(value, 0, at) for at, value in enumerate(values)], "value BINARY, partition INT, offset BIGINT")
+    rows = kafka_rows(topic, stream, from_arrow_schema(stream.schema.arrow))
+    found = [row[BAD] for row in rows.toArrow().to_pylist()]
+    assert [text is None for text in found] == [*[True] * len(sound), *[False] * (len(damaged) + 1)], list(
+        zip(values, found, strict=True)
+    )
+    assert all(text in told for text, told in zip(damaged, found[len(sound) :], strict=False))
+    assert found[-1] == "no value, as deleted keys have"
+
+
 def test_csv_parquet_rate_and_arrival_times_are_read_as_declared(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "c", "csv", ['id;name;ts\n1;"one; two";1970-01-01T00:00:01Z\n2;;1970-01-01T00:00:02.5Z\n'])
     (tmp_path / "p").mkdir()
@@ -96,6 +119,31 @@ def test_a_damaged_file_stops_the_query_with_its_name(spark: SparkSession, tmp_p
     with pytest.raises(UnreadableFile, match=r"(?s)b c/1\.parquet.*take the file away"):
         run.process_all_available()
     assert answers(run, "q") == [{"n": 3, "day": "a/b c"}]
+
+
+def test_an_orc_file_with_times_that_the_format_does_not_allow_stops_the_query_with_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Arrow writes times before 1970 with negative fractions of seconds; times in whole seconds, and those of Spark, are read."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    whole = pa.table({"id": [1, 2], "ts": pa.array([1_500_000, -2_000_000], TIMESTAMP)})
+    orc.write_table(whole, folder / "0.orc")
+    pq.write_table(pa.table({"id": [3], "ts": pa.array([-2_500_000], TIMESTAMP)}), tmp_path / "fraction.parquet")
+    spark.read.parquet(str(tmp_path / "fraction.parquet")).write.orc(str(tmp_path / "by_spark"))
+    (written,) = (tmp_path / "by_spark").glob("*.orc")
+    written.rename(folder / "1.orc")
+    text = (
+        "CREATE STREAM s (id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 DAY) USING orc "
+        f"OPTIONS (path '{folder}'); CREATE CQ q AS SELECT * FROM s"
+    )
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark)
+    run.process_all_available()
+    assert {row["id"]: row["ts"].timestamp() for row in answers(run, "q")} == {1: 1.5, 2: -2, 3: -2.5}
+    orc.write_table(pa.table({"id": [4], "ts": pa.array([-2_500_000], TIMESTAMP)}), folder / "2.orc")
+    with pytest.raises(UnreadableFile, match=r"(?s)2\.orc.*before 1970.*take the file away"):
+        run.process_all_available()
+    run.stop()
 
 
 def test_options_say_whether_tasks_can_read_the_files(spark: SparkSession, tmp_path: Path) -> None:
