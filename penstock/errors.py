@@ -182,6 +182,10 @@ class UnknownExample(UnknownName):
     code = "apps.unknown-name"
 
 
+class UnknownQuery(UnknownName):
+    code = "apps.unknown-query"
+
+
 class UnknownReproduction(UnknownName):
     code = "experiments.unknown-name"
 

@@ -27,7 +27,7 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
         The decision's number.
     """
     place, catalog, job = _running(name, checkpoint)
-    return _decided(place, tuning(job, catalog, query, parse_settings(settings)))
+    return _decided(place, tuning(job, query, parse_settings(settings)))
 
 
 def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:

@@ -115,6 +115,10 @@ class Kernel:
         self._budget_rows: int | None = None
         self._statistics: dict[str, tuple[float, float]] = {}
         self._next_segment = 0
+        #: Entries that have just taken over the state of another, by that one's name: rows may be on their way there.
+        self._heirs: dict[str, list[str]] = {}
+        #: Operators whose queries have all ended.
+        self._retired: set[str] = set()
         self._outputs_of: dict[Port, list[str]] = {}
         for name, port in graph.outputs.items():
             self._outputs_of.setdefault(port, []).append(name)
@@ -128,10 +132,13 @@ class Kernel:
             self._decide(control)
         by_entry: dict[str, list[Packet]] = {}
         for packet in packets:
-            by_entry.setdefault(packet.entry, []).append(packet)
+            for entry in (packet.entry, *self._heirs.get(packet.entry, ())):
+                by_entry.setdefault(entry, []).append(packet)
+        self._heirs = {}
         for entry, mine in by_entry.items():
-            for element in self.ingresses[entry].admit(mine):
-                self._enter(entry, element)
+            if entry in self.ingresses:  # else its query is gone
+                for element in self.ingresses[entry].admit(mine):
+                    self._enter(entry, element)
         self._pass_time([control for control in controls if control.kind in _OF_TIME])
         for control in controls:
             if control.kind == "end":
@@ -328,6 +335,7 @@ class Kernel:
         work.live = set() if not end.query else work.live - {end.query}
         if end.query and not work.live:
             del self._work[work.node.id]
+            self._retired.add(work.node.id)
 
     # -- views, state, reports ----------------------------------------------------------------------------------------
 
@@ -368,6 +376,7 @@ class Kernel:
             meta |= prefixed(f"entry:{name}", ingress.snapshot()).meta
         meta["next_segment"] = self._next_segment
         meta["crossed"] = dict(self.crossed)
+        meta["retired"] = sorted(self._retired)
         meta["set_aside"] = {owner: dict(reasons) for owner, reasons in self._set_aside.items()}
         return State(meta, segments)
 
@@ -383,29 +392,42 @@ class Kernel:
             else:
                 saved.append([item.port, *_encode_mark(item.element)])
         return {
-            "queue": saved, "rows": [work.rows_in, work.rows_out, work.nanoseconds], "ended": work.ended, "live": sorted(work.live)
+            "queue": saved, "rows": [work.rows_in, work.rows_out, work.nanoseconds], "ended": work.ended,
+            "over": sorted(work.node.queries - work.live),
         }  # fmt: skip
 
     def restore(self, state: State) -> None:
+        """Go on where a kernel stopped, perhaps one of another graph: what it did not have begins empty, what is gone is dropped."""
         self._next_segment = state.meta["next_segment"]
         self._budget_rows = state.meta["budget"]
         self.policy.restore(state.meta["policy"])
         self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
         self._set_aside = {owner: Counter(reasons) for owner, reasons in state.meta.get("set_aside", {}).items()}
         self.crossed = dict(state.meta.get("crossed", {}))
-        for node in list(self._work):
-            if f"work:{node}" not in state.meta:
-                del self._work[node]  # its queries had ended
-                continue
-            work = self._work[node]
-            work.operator.restore(part_of(f"node:{node}", state))
-            self._load_queue(work, state.meta[f"work:{node}"], state)
+        self._retired = set(state.meta.get("retired", ())) & self._work.keys()
+        for node in self._retired:
+            del self._work[node]
+        for node, work in self._work.items():
+            kept = self._kept("work", node, state)
+            if kept:
+                work.operator.restore(part_of(f"node:{kept}", state))
+                self._load_queue(work, state.meta[f"work:{kept}"], state)
         for name, ingress in self.ingresses.items():
-            ingress.restore(part_of(f"entry:{name}", state))
+            kept = self._kept("entry", name, state)
+            if kept:
+                ingress.restore(part_of(f"entry:{kept}", state))
+            if kept not in ("", name):
+                self._heirs.setdefault(kept, []).append(name)
+
+    def _kept(self, part: str, name: str, state: State) -> str:
+        """Under which name the state has something for an operator or entry; empty if it has nothing."""
+        while name and f"{part}:{name}" not in state.meta:
+            name = self.graph.heirs.get(name, "")
+        return name
 
     def _load_queue(self, work: _Work, saved: Mapping[str, Any], state: State) -> None:
         work.rows_in, work.rows_out, work.nanoseconds = saved["rows"]
-        work.ended, work.live = dict(saved["ended"]), set(saved["live"])
+        work.ended, work.live = dict(saved["ended"]), set(work.node.queries - set(saved["over"]))
         work.queue.clear()
         for port, kind, value in saved["queue"]:
             if kind == "rows":

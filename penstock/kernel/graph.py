@@ -32,6 +32,8 @@ class Graph:
     outputs: Mapping[str, Port] = field(default_factory=dict)
     #: Changes when stored state can no longer be read by this graph.
     fingerprint: str = ""
+    #: Operators and entries that go on with what others have kept until now, by their names.
+    heirs: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def consumers(self) -> Mapping[Port, tuple[tuple[str, int], ...]]:

@@ -253,7 +253,7 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
         if isinstance(node, PatternMatch):  # it is said when each condition is tested
             more = [line for line in more if not line.startswith("where ")]
         where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL
-        stage, name, keys = job.placements.get(repr(node), (0, "", "")) if where == KERNEL else (0, "", "")
+        stage, name, keys = job.placements.get((0, repr(node)), (0, "", "")) if where == KERNEL else (0, "", "")
         sizes = [holding.rows for holding in found.holdings]
         return Operation(
             first,

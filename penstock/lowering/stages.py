@@ -8,7 +8,7 @@ stage has a high fixed cost per micro-batch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -83,10 +83,12 @@ class Job:
     stages: tuple[Stage, ...]
     outputs: Mapping[str, Schema]
     shards: int
-    #: Where each plan node runs, for explain: (level, node id, keys its inputs are partitioned by).
-    placements: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
+    #: Where each plan node of a generation runs, for explain: (level, node id, keys its inputs are partitioned by).
+    placements: Mapping[tuple[int, str], tuple[int, str, str]] = field(default_factory=dict)
     #: Promises that no shard can watch, in words.
     unwatched: tuple[str, ...] = ()
+    #: The rewritten plans, by generation.
+    plans: Mapping[int, Catalog] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -102,12 +104,46 @@ class _Level:
     exchanges: dict[str, Exchange] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Generation:
+    """Queries that began together, with the application as it was then.
+
+    Operators are shared among queries of one generation only: a query that begins later knows nothing of earlier rows, so it has
+    state of its own. How a generation is built depends on nothing that comes or goes later.
+
+    Parameters
+    ----------
+    queries
+        Those that began with it, in lower case; queries that they read may be of earlier generations.
+    living
+        Those of them that still run.
+    """
+
+    number: int
+    catalog: Catalog
+    queries: frozenset[str]
+    living: frozenset[str]
+
+    @classmethod
+    def only(cls, catalog: Catalog, queries: Iterable[str] | None = None) -> Generation:
+        names = frozenset(catalog.queries) if queries is None else frozenset(name.lower() for name in queries)
+        return cls(0, catalog, names, names)
+
+
 def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True) -> Job:
     """Stages for the queries of an application (all of them, or those named and what they read).
 
     `optimise` rewrites the plans first; the answers are the same without.
     """
-    return _Builder(rewritten(catalog) if optimise else catalog, shards).build(queries)
+    return build_generations([Generation.only(catalog, queries)], shards, optimise)
+
+
+def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True) -> Job:
+    """Stages for all queries that still run, oldest first."""
+    builder = _Builder(shards)
+    for generation in generations:
+        builder.add(generation, optimise)
+    return builder.build()
 
 
 def startable(catalog: Catalog) -> Job:
@@ -120,35 +156,47 @@ def startable(catalog: Catalog) -> Job:
 
 
 class _Builder:
-    def __init__(self, catalog: Catalog, shards: int) -> None:
-        self.catalog = catalog
+    def __init__(self, shards: int) -> None:
         self.shards = shards
         self.levels: dict[int, _Level] = {}
-        self.placements: dict[str, tuple[int, str, str]] = {}
-        self._known: dict[str, Found] = {}
-        #: Places of operators that could have gone anywhere.
-        self._settled: dict[str, Placed] = {}
+        self.placements: dict[tuple[int, str], tuple[int, str, str]] = {}
         self._users: dict[str, set[str]] = {}
         #: Sender of each derived entry.
         self._crossings: dict[str, str] = {}
-        self._count = 0
-        self._generators: dict[str, tuple[Generator, ...]] = {}
-        self._query = ""
-        self._needed: set[str] | None = None
         self._unwatched: list[str] = []
+        self._living: list[tuple[str, Schema]] = []
+        #: Where queries of all generations come out.
+        self._ports: dict[str, Placed] = {}
+        self._plans: dict[int, Catalog] = {}
 
-    def build(self, wanted: Iterable[str] | None) -> Job:
-        outputs: dict[str, Schema] = {}
-        names = None if wanted is None else {name.lower() for name in wanted}
+    def add(self, generation: Generation, optimise: bool) -> None:
+        """Build the queries of a generation, also those that run no more: what the others share with them stays as it is."""
+        own = generation.queries
+        self.catalog = _rewritten(generation) if optimise else generation.catalog
+        self._plans[generation.number] = self.catalog
+        self._number, self._own = generation.number, own
+        #: Ends all names of this generation.
+        self._suffix = f"~{generation.number}" if generation.number else ""
+        self._known: dict[str, Found] = {}
+        #: Places of operators that could have gone anywhere.
+        self._settled: dict[str, Placed] = {}
+        self._generators: dict[str, tuple[Generator, ...]] = {}
+        self._count = 0
+        ports = {}
         for query in self.catalog.in_order():
-            if names is not None and query.name.lower() not in names:
+            if query.name.lower() not in own:
                 continue
-            self._query = query.name
-            placed = self._placed(self._below(query.plan))
-            self._level(placed.level).outputs[query.name] = placed.port
-            outputs[query.name] = query.plan.schema
-        stages = tuple(self._stage(number) for number in sorted(self.levels))
-        return Job(stages, outputs, self.shards, self.placements, tuple(dict.fromkeys(self._unwatched)))
+            self._query = query.name if query.name.lower() in generation.living else ""
+            ports[query.name.lower()] = placed = self._placed(self._below(query.plan))
+            if self._query:
+                self._level(placed.level).outputs[query.name] = placed.port
+                self._living.append((query.name, query.plan.schema))
+        self._ports |= ports
+
+    def build(self) -> Job:
+        found = list(self._stages())
+        stages = tuple(replace(stage, is_last=stage is found[-1]) for stage in found)
+        return Job(stages, dict(self._living), self.shards, self.placements, tuple(dict.fromkeys(self._unwatched)), self._plans)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -198,12 +246,11 @@ class _Builder:
         recipe = recipe_of(node, trusts)
         shared = self._shared_split(recipe, level, sources) if branch else None
         if shared is None:
-            self._count += 1
-            shared = f"{type(node).__name__}{self._count}"
+            shared = self._named(type(node).__name__)
             made = recipe.named(shared) if isinstance(recipe, FilterRecipe) else recipe
             self._level(level).nodes.append(GraphNode(shared, made, sources))
             self._users[shared] = {self._query}
-            self.placements[repr(node)] = (level, shared, shown_keys(wanted))
+            self.placements[self._number, repr(node)] = (level, shared, shown_keys(wanted))
         return Placed(level, (shared, branch), node.schema, *spread, trusts)
 
     def _counted(self, node: nodes.WindowJoin, inputs: list[Found]) -> list[Found]:
@@ -216,17 +263,34 @@ class _Builder:
 
     def _shared_split(self, recipe: Recipe, level: int, sources: tuple[Port, ...]) -> str | None:
         for known in self._level(level).nodes:
-            if known.sources == sources and repr(known.make) == repr(recipe):
+            if known.id.endswith(self._suffix) and known.sources == sources and repr(known.make) == repr(recipe):
                 return known.id
         return None
 
     def _reference(self, node: nodes.Reference) -> Found:
         query = self.catalog.queries[node.query.lower()]
-        found = self._below(query.plan)
+        is_earlier = query.name.lower() in self._ports and query.name.lower() not in self._own
+        # What Catalyst evaluates has no state that an earlier query could have: it is read anew.
+        if is_earlier and prefix_of(query.plan) is None:
+            plain = nodes.Reference(node.query, node.output, "", node.clock_time)
+            found: Found = self._earlier(query.name)
+            below: Node = plain
+        else:
+            found, below = self._below(query.plan), query.plan
         if not node.alias:
             return found
         items = tuple((new, Column(old)) for new, old in zip(node.schema.names, node.output.names, strict=True))
-        return self._below(nodes.Project(query.plan, items))
+        return self._below(nodes.Project(below, items))
+
+    def _earlier(self, query: str) -> Placed:
+        """Where the answers of a query of an earlier generation come out."""
+        placed = self._ports[query.lower()]
+        self._mark_users(placed)
+        return placed
+
+    def _named(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}{self._suffix}"
 
     # -- placing ------------------------------------------------------------------------------------------------------
 
@@ -305,8 +369,7 @@ class _Builder:
         """An operator that no node of the plan stands for; one for all who want the same."""
         name = self._shared_split(recipe, level, sources)
         if name is None:
-            self._count += 1
-            name = f"{kind}{self._count}"
+            name = self._named(kind)
             self._level(level).nodes.append(GraphNode(name, recipe, sources))
             self._users[name] = set()
         self._users[name].add(self._query)
@@ -327,11 +390,12 @@ class _Builder:
         return self._source(prefix, () if in_one_shard else (names[0],), level)
 
     def _source(self, prefix: Prefix, keys: Keys, level: int) -> str:
+        mine = [entry for entry in self._level(level).entries if self._is_own(entry)]
         for known in self._level(level).sources:
-            if known.prefix == prefix and known.route.keys == keys:
+            if known.route.entry in mine and known.prefix == prefix and known.route.keys == keys:
                 return known.route.entry
         stream = prefix.stream
-        name = f"{stream.name}@{level}.{len(self._level(level).entries)}"
+        name = f"{stream.name}@{level}.{len(mine)}{self._suffix}"
         used = replace(stream, generators=self._chosen(stream))
         route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards)
         renamed = dict(prefix.kept)
@@ -341,7 +405,7 @@ class _Builder:
             f"{item.kind.upper()} ({item.column}) of {stream.name} is not checked by query {self._query}: "
             f"rows with equal {item.column} need not meet in one shard"
             for item in stream.constraints
-            if item not in watched and item.kind is ConstraintKind.UNIQUE
+            if self._query and item not in watched and item.kind is ConstraintKind.UNIQUE
         ]
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
@@ -353,7 +417,7 @@ class _Builder:
         return name
 
     def _exchange(self, found: Placed, keys: Keys, level: int) -> str:
-        name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}")
+        name = f"{found.port[0]}{found.port[1]}@{level}" + ("" if keys is None else f".{','.join(keys)}") + self._suffix
         if name not in self._level(level).entries:
             # Operators keep what they promise, unless their own inputs did not.
             policy = RowPolicy.TRUST if found.is_trusting else RowPolicy.ERROR
@@ -367,11 +431,42 @@ class _Builder:
             sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.senders)
         return name
 
-    def _stage(self, number: int) -> Stage:
+    def _is_own(self, entry: str) -> bool:
+        return entry.rpartition("~")[1:] == ("~", self._suffix[1:]) if self._suffix else "~" not in entry
+
+    def _stages(self) -> Iterator[Stage]:
+        """All levels as far as queries that still run need them."""
+        living = {node.id for level in self.levels.values() for node in level.nodes if self._users[node.id] - {""}}
+        read = {source for level in self.levels.values() for node in level.nodes if node.id in living for source, _ in node.sources}
+        for number in sorted(self.levels):
+            stage = self._stage(number, living, read)
+            if stage is not None:
+                yield stage
+
+    def _stage(self, number: int, living: set[str], read: set[str]) -> Stage | None:
         level = self.levels[number]
-        finished = tuple(GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id])) for node in level.nodes)
-        graph = Graph(finished, tuple(level.entries.values()), dict(level.outputs), _fingerprint(finished, level, self.shards))
-        return Stage(number, graph, tuple(level.sources), dict(level.exchanges), number == max(self.levels))
+        finished = tuple(
+            GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id] - {""}))
+            for node in level.nodes
+            if node.id in living
+        )
+        if not finished:
+            return None
+        entries = {name: entry for name, entry in level.entries.items() if name in read}
+        exchanges = {name: exchange for name, exchange in level.exchanges.items() if exchange.entry in read}
+        outputs = {name: port for name, port in level.outputs.items() if name in exchanges or name not in level.exchanges}
+        kept = _Level(list(finished), entries, [item for item in level.sources if item.route.entry in read], outputs, exchanges)
+        graph = Graph(finished, tuple(entries.values()), outputs, _fingerprint(finished, kept, self.shards))
+        return Stage(number, graph, tuple(kept.sources), exchanges)
+
+
+def _rewritten(generation: Generation) -> Catalog:
+    """The application with the plans of a generation rewritten: together, and with no others, so that they stay as they are."""
+    catalog = generation.catalog
+    own = {name: query for name, query in catalog.queries.items() if name in generation.queries}
+    if len(own) == len(catalog.queries):
+        return rewritten(catalog)
+    return replace(catalog, queries={**catalog.queries, **rewritten(replace(catalog, queries=own)).queries})
 
 
 def _meeting_keys(prefix: Prefix) -> Keys:

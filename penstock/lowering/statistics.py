@@ -29,10 +29,8 @@ from penstock.plan.analysis.estimation import (
     watched_inputs,
 )
 from penstock.plan.analysis.propagate import propagate
-from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.relational import WindowJoin, walk
-from penstock.plan.rewrites.apply import rewritten
 
 #: Micro-batches after which a measured state counts half.
 _HALF_LIFE = 10.0
@@ -40,20 +38,21 @@ _HALF_LIFE = 10.0
 Counters: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
-def joins_of(job: Job, catalog: Catalog) -> dict[str, WindowJoin]:
-    """The joins of a job by the operator's name, as reports have it; `catalog` is what the job was built from."""
+def joins_of(job: Job) -> dict[str, WindowJoin]:
+    """The joins of a job by the operator's name, as reports have it."""
     found: dict[str, WindowJoin] = {}
-    for query in rewritten(catalog).in_order():
-        for node in walk(query.plan):
-            if isinstance(node, WindowJoin) and repr(node) in job.placements:
-                found[job.placements[repr(node)][1]] = node
+    for number, catalog in job.plans.items():
+        for query in catalog.in_order():
+            for node in walk(query.plan):
+                if isinstance(node, WindowJoin) and (number, repr(node)) in job.placements:
+                    found[job.placements[number, repr(node)][1]] = node
     return found
 
 
-def with_statistics(job: Job, catalog: Catalog) -> Job:
+def with_statistics(job: Job) -> Job:
     """The same job with every join watched. State and answers are the same: a checkpoint of either fits the other."""
     # A multiway join has no key whose values could be followed, and forgets by windows alone.
-    inputs = {name: watched_inputs(node) for name, node in joins_of(job, catalog).items() if not isinstance(node, MJoin)}
+    inputs = {name: watched_inputs(node) for name, node in joins_of(job).items() if not isinstance(node, MJoin)}
     return replace(job, stages=tuple(_watched(stage, inputs) for stage in job.stages))
 
 
@@ -120,8 +119,8 @@ class MemoryMonitor:
 
     Parameters
     ----------
-    job, catalog
-        The job and the application it was built from. If the job was made by `with_statistics`, lives of values are known.
+    job
+        If it was made by `with_statistics`, lives of values are known.
     learnt
         What an earlier run of the same plan knew at its end: how long values stay open, if its joins were watched.
 
@@ -133,7 +132,7 @@ class MemoryMonitor:
     ...   CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
     ...   CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
     ...   CREATE CQ q AS SELECT a.k FROM a [RANGE 5], b [ROWS 7] WHERE a.k = b.k''')
-    >>> monitor = MemoryMonitor(build_job(catalog, 2), catalog)
+    >>> monitor = MemoryMonitor(build_job(catalog, 2))
     >>> for clock in (10, 20):
     ...     entries = {name: {"used": 3 * clock, "frontier": clock} for name in ("a@1.0", "b@1.1")}
     ...     monitor.update({"WindowJoin1": {"state_rows": 20}}, entries)
@@ -141,10 +140,10 @@ class MemoryMonitor:
     WindowJoin1: about 22 rows estimated, 20 measured (10% off); 20 at most
     """
 
-    def __init__(self, job: Job, catalog: Catalog, learnt: Iterable[JoinMemory] = ()) -> None:
+    def __init__(self, job: Job, learnt: Iterable[JoinMemory] = ()) -> None:
         known = {join.operator: join.estimates for join in learnt}
-        self._declared = {name: _with_stays(found, known.get(name, ())) for name, found in _declared(job, catalog).items()}
-        joins = joins_of(job, catalog)
+        self._declared = {name: _with_stays(found, known.get(name, ())) for name, found in _declared(job).items()}
+        joins = joins_of(job)
         self._feeds = {node.id: _feeds(stage, node) for stage in job.stages for node in stage.graph.nodes if node.id in joins}
         self.statistics = {name: JoinStatistics(watched_inputs(node)) for name, node in joins.items()}
         self._measured = {name: Ewma(_HALF_LIFE) for name in joins}
@@ -195,17 +194,17 @@ class MemoryMonitor:
         return tuple(told if told.count is not None else found for told, found in zip(declared, measured, strict=True))
 
 
-def _declared(job: Job, catalog: Catalog) -> dict[str, tuple[InputEstimate, ...]]:
+def _declared(job: Job) -> dict[str, tuple[InputEstimate, ...]]:
     """What declarations say about the joins of a job."""
     found: dict[str, tuple[InputEstimate, ...]] = {}
-    for judged in propagate(rewritten(catalog)).values():
+    for number, judged in ((number, judged) for number, catalog in job.plans.items() for judged in propagate(catalog).values()):
         known = {id(item.node): item.known for item in judged}
         for item in judged:
             node = item.node
-            if isinstance(node, WindowJoin) and repr(node) in job.placements:
+            if isinstance(node, WindowJoin) and (number, repr(node)) in job.placements:
                 inputs = [known[id(part)] for part in node.parts]
                 declared = declared_estimates(node, inputs, item.holdings)
-                found[job.placements[repr(node)][1]] = with_copies(node, declared, job.shards)
+                found[job.placements[number, repr(node)][1]] = with_copies(node, declared, job.shards)
     return found
 
 

@@ -14,7 +14,6 @@ from penstock.model.elements import Control
 from penstock.operators.joins.pjoin.operator import MEMORY
 from penstock.plan.analysis.estimation import InputEstimate
 from penstock.plan.analysis.retuning import Retuning, allocate
-from penstock.plan.catalog import Catalog
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 #: A share is told anew when it has changed by more than this part of it.
@@ -59,10 +58,10 @@ class MemorySharing:
     [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, section 32.1.
     """
 
-    def __init__(self, job: Job, catalog: Catalog, limit_bytes: int, floor_bytes: float = 1e6) -> None:
+    def __init__(self, job: Job, limit_bytes: int, floor_bytes: float = 1e6) -> None:
         self._limit, self._floor, self._shards = limit_bytes, floor_bytes, job.shards
-        self._monitor = MemoryMonitor(job, catalog)
-        names = [join.operator for join in tunable_joins(job, catalog)]
+        self._monitor = MemoryMonitor(job)
+        names = [join.operator for join in tunable_joins(job)]
         self._estimates = {name: Retuning(found) for name, found in self._monitor.estimates().items() if name in names}
         self._rows = dict.fromkeys(names, 0)
         #: Bytes of each join, over all shards.

@@ -44,7 +44,7 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
     for packet in packets:
         if packet.kind is PacketKind.CONTROL:
             controls.append(packet)
-        elif packet.entry in kernel.ingresses and packet.kind is not PacketKind.OUTPUT:
+        elif packet.kind is not PacketKind.OUTPUT and (packet.entry in kernel.ingresses or stage.is_last):
             mine.append(packet)
         else:
             result.forward.append((shard, packet))

@@ -31,6 +31,7 @@ from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.runners.local.runner import LocalRunner
+from penstock.testing.coming_and_going import Programme, Spans, is_part_of, rows_since, spans
 from penstock.testing.random_queries.applications import STREAMS, Application, Query, applications, tables
 
 POLICIES = ("round_robin", "path_capacity")
@@ -38,6 +39,8 @@ POLICIES = ("round_robin", "path_capacity")
 LOOPS = ("", "at once", "waiting")
 #: Applications of one run of Hypothesis; the clock is looked at between them.
 _ROUND = 50
+#: No query comes or goes.
+ALL_THE_TIME = Spans()
 #: Rows without a key are no events, and are refused as such.
 _NO_EVENTS = ("null_key",)
 
@@ -55,6 +58,8 @@ class Host:
     #: How rows cross from one stage to the next: in the same micro-batch, or round the loop.
     loop: str = ""
     cuts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    #: When queries come and go; this alone decides which rows they hear of.
+    spans: Spans = ALL_THE_TIME
 
 
 def hosts() -> st.SearchStrategy[Host]:
@@ -70,6 +75,7 @@ def hosts() -> st.SearchStrategy[Host]:
         restart=st.booleans(),
         loop=st.sampled_from(LOOPS),
         cuts=cuts,
+        spans=spans(),
     )
 
 
@@ -95,16 +101,46 @@ def cases(draw: st.DrawFn, made: st.SearchStrategy[Application] | None = None) -
 
 def disagreements(case: Case) -> list[str]:
     """What is wrong with the answers to a case; nothing if all is well."""
-    runner = runner_for(case)
-    play(runner, micro_batches(case.tables, dict(case.host.cuts)), case.host)
-    wrong = [text for query in case.application.queries if (text := _difference(runner, query, case.tables))]
+    batches = micro_batches(case.tables, dict(case.host.cuts))
+    if case.host.spans == ALL_THE_TIME:
+        runner = runner_for(case)
+        play(runner, batches, case.host)
+        wrong = [text for query in case.application.queries if (text := _difference(runner, query, case.tables))]
+    else:
+        runner, wrong = _changing(case, batches)
     wrong += [f"rows were refused: {part.text}" for part in runner.collected.refused if part.reason not in _NO_EVENTS]
     return [*wrong, *unaccounted(runner)]
 
 
-def _difference(runner: LocalRunner, query: Query, found: Mapping[str, pa.RecordBatch]) -> str:
+def _difference(runner: LocalRunner, query: Query, found: Mapping[str, pa.RecordBatch], is_dropped: bool = False) -> str:
     ours, theirs = found_by_penstock(runner, query.name), found_by_duckdb(query, found)
-    return "" if ours == theirs else f"{query.name}: Penstock finds\n  {ours}\nDuckDB finds\n  {theirs}"
+    is_right = is_part_of(ours, theirs) if is_dropped else ours == theirs
+    return "" if is_right else f"{query.name}: Penstock finds\n  {ours}\nDuckDB finds\n  {theirs}"
+
+
+def _changing(case: Case, batches: Sequence[Mapping[str, pa.RecordBatch]]) -> tuple[LocalRunner, list[str]]:
+    """Run with queries that come and go: each must answer as if its first micro-batch had been the first of all."""
+    host, programme = case.host, Programme(case.application, case.host.spans)
+    # What comes after the last rows comes before the end.
+    last = max(*programme.begins.values(), *programme.drops.values(), len(batches) - 1, 0)
+    batches = [*batches, *([{}] * (last + 1 - len(batches)))]
+    edition = programme.first()
+    runner = LocalRunner(edition.job(host.shards), host.policy, encode=host.encode, waits=host.loop == "waiting")
+
+    def change(batch: int) -> None:
+        nonlocal edition
+        following = programme.next(edition, batch, host.shards)
+        if following is not edition:
+            edition = following
+            runner.change(edition.job(host.shards))
+
+    play(runner, batches, host, change)
+    wrong = []
+    for query in case.application.queries:
+        if query.name in programme.alike:
+            since = rows_since(batches, programme.begins[query.name], case.tables)
+            wrong.append(_difference(runner, query, since, query.name in programme.drops))
+    return runner, [text for text in wrong if text]
 
 
 def runner_for(case: Case) -> LocalRunner:
@@ -123,10 +159,13 @@ def micro_batches(found: Mapping[str, pa.RecordBatch], cuts: Mapping[str, Sequen
     return [{name: listed[at] for name, listed in pieces.items() if at < len(listed)} for at in range(longest)]
 
 
-def play(runner: LocalRunner, batches: Sequence[Mapping[str, pa.RecordBatch]], host: Host) -> None:
+def play(
+    runner: LocalRunner, batches: Sequence[Mapping[str, pa.RecordBatch]], host: Host, change: Callable[[int], None] = lambda _: None
+) -> None:
     """Run all micro-batches and the end; a restart goes through the bytes of the state."""
     controls = [Control(0, "budget", {"rows": host.budget})]
-    for batch in batches:
+    for number, batch in enumerate(batches):
+        change(number)
         runner.run(batch, controls)
         controls = []
         if host.restart:

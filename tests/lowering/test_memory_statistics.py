@@ -54,8 +54,8 @@ def played(
     catalog = parse_application(text)
     job = build_job(catalog, shards)
     if is_watched:
-        job = with_statistics(job, catalog)
-    runner, monitor, states = LocalRunner(job), MemoryMonitor(job, catalog, learnt), list[int]()
+        job = with_statistics(job)
+    runner, monitor, states = LocalRunner(job), MemoryMonitor(job, learnt), list[int]()
     plays = {name: Playback.from_text(options) for name, options in feeds.items()}
     for batch in range(batches):
         spans = {name: play.ranges(batch * ticks, (batch + 1) * ticks) for name, play in plays.items()}
@@ -114,7 +114,7 @@ def test_without_watching_nothing_is_estimated_where_only_punctuations_bound_the
 
 def test_what_is_left_behind_the_end_of_the_streams_does_not_count() -> None:
     catalog = parse_application(PAIRS)
-    monitor = MemoryMonitor(build_job(catalog, 1), catalog)
+    monitor = MemoryMonitor(build_job(catalog, 1))
     entries = {name: {"used": 10, "frontier": 5} for name in ("l@1.0", "r@1.1")}
     monitor.update({"WindowJoin1": {"state_rows": 40}}, entries)
     ended = {name: {"used": 10, "frontier": FOREVER} for name in entries}
@@ -131,7 +131,7 @@ def test_the_rate_of_a_derived_input_is_that_of_the_operator_below() -> None:
         CREATE CQ q AS SELECT a.k FROM a [RANGE 5], d [RANGE 5] WHERE a.k = d.k
         """
     )
-    monitor = MemoryMonitor(build_job(catalog, 1), catalog)
+    monitor = MemoryMonitor(build_job(catalog, 1))
     (name,) = monitor.statistics
     for clock in (10, 20):
         entries = {entry: {"used": 8 * clock, "frontier": clock} for entry in ("a@1.1", "b@1.0")}
@@ -143,7 +143,7 @@ def test_the_rate_of_a_derived_input_is_that_of_the_operator_below() -> None:
 def test_watching_changes_neither_answers_nor_state() -> None:
     catalog = parse_application(PAIRS)
     plain, feeds = build_job(catalog, 2), {"l": "pairs.left", "r": "pairs.right"}
-    runners = [LocalRunner(plain), LocalRunner(with_statistics(plain, catalog))]
+    runners = [LocalRunner(plain), LocalRunner(with_statistics(plain))]
     for runner in runners:
         for batch in range(3):
             plays = {name: Playback.from_text({"workload": text, "keys": "50"}) for name, text in feeds.items()}

@@ -194,6 +194,17 @@ class LocalRunner:
             self.kernels[place] = self._kernel(stages[place[0]], place[1])
             self.kernels[place].restore(state)
 
+    def change(self, job: Job) -> None:
+        """Go on with another set of queries: those that stay keep their state."""
+        states, self.job = self.snapshot(), job
+        self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
+        self.steering = Steering(job)
+        for name in job.outputs:
+            self.collected.answers.setdefault(name, [])
+        for place, kernel in self.kernels.items():
+            if place in states:
+                kernel.restore(states[place])
+
     def report(self) -> dict[str, dict[str, int]]:
         """Counters per operator, summed over shards."""
         total: dict[str, dict[str, int]] = {}

@@ -190,7 +190,7 @@ class _Launch:
     def start(self, trigger: str | None, available_now: bool, budget: str | None, quarantine: str) -> Run:
         job = self.app.job(self.shards)
         if self.watch_joins:
-            job = with_statistics(job, self.app.catalog)
+            job = with_statistics(job)
         self.checkpoint.settle_plan(job, self.app.catalog)
         if self.checkpoint.has_ended():
             raise UserError(
@@ -198,7 +198,7 @@ class _Launch:
                 "use a new checkpoint"
             )
         self.checkpoint.control.note_stop(False)
-        sharing = MemorySharing(job, self.app.catalog, size_in_bytes(self.memory)) if self.memory else None
+        sharing = MemorySharing(job, size_in_bytes(self.memory)) if self.memory else None
         if not budget:
             self._forget_budget()
         begin_sharing(self.checkpoint.control, sharing)
@@ -332,7 +332,7 @@ class Run:
         """Send a decision to all shards and wait until a micro-batch has carried it."""
         if not self.is_active:
             raise UserError(f"the application has stopped, so no micro-batch can carry the decision '{kind}'; start it again first")
-        check_decision(self.pipeline.job, self.app.catalog, Control(0, kind, dict(detail or {})))
+        check_decision(self.pipeline.job, Control(0, kind, dict(detail or {})))
         self._await(self.control.append(kind, detail), kind, timeout)
 
     def tune(self, query: str, timeout: float = 120, **changes: Any) -> None:
@@ -343,12 +343,12 @@ class Run:
         InvalidConfiguration
             When no join of the query has such a parameter, or the value is not legal; nothing has changed then.
         """
-        decision = tuning(self.pipeline.job, self.app.catalog, query, changes)
+        decision = tuning(self.pipeline.job, query, changes)
         self.decide(decision.kind, decision.detail, timeout)
 
     def propagate(self, query: str, timeout: float = 120) -> None:
         """Ask a query's joins for the punctuations they hold back: for those whose `registry` is `pull`."""
-        decision = request(self.pipeline.job, self.app.catalog, query)
+        decision = request(self.pipeline.job, query)
         self.decide(decision.kind, decision.detail, timeout)
 
     def heartbeat(self, stream: str, moment: datetime | int | str, partition: int | None = None, timeout: float = 120) -> None:

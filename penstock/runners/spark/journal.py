@@ -132,7 +132,7 @@ class Journal:
         self.job = job
         self._filters = filters
         self._holds = HoldWatch(job)
-        self._memory = None if catalog is None else MemoryMonitor(job, catalog, learnt)
+        self._memory = None if catalog is None else MemoryMonitor(job, learnt)
         self.last: Moment | None = None
         self._seen = -1
         self._began: datetime | None = None

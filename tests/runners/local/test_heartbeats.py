@@ -75,12 +75,12 @@ def test_what_cannot_be_meant_is_refused(stream: str, moment: Any, partition: in
 )
 def test_a_decision_that_no_shard_could_obey_is_never_written(kind: str, detail: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
-        check_decision(JOB, parse_application(TEXT), Control(0, kind, detail))
+        check_decision(JOB, Control(0, kind, detail))
 
 
 def test_legal_decisions_pass() -> None:
     for kind, detail in (("heartbeat", {"stream": "S", "ts": 5}), ("partitions", {"stream": "s", "count": 3}), ("continue", {})):
-        check_decision(JOB, parse_application(TEXT), Control(0, kind, detail))
+        check_decision(JOB, Control(0, kind, detail))
 
 
 def test_the_command_writes_a_decision_into_the_log_of_the_run(tmp_path: Path) -> None:

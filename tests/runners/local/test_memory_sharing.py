@@ -30,7 +30,7 @@ class Shared:
     def __init__(self, limit: int | None, shards: int = 2, text: str = TEXT) -> None:
         self.catalog = parse_application(text)
         job = build_job(self.catalog, shards)
-        self.sharing = None if limit is None else MemorySharing(job, self.catalog, limit, FLOOR)
+        self.sharing = None if limit is None else MemorySharing(job, limit, FLOOR)
         self.runner = LocalRunner(job, encode=True, memory=self.sharing)
         self._step = 0
 

@@ -43,7 +43,7 @@ class Tuned:
         self._schema = self.catalog.stream("a").schema.arrow
 
     def tune(self, query: str, **changes: Any) -> None:
-        self.runner.run({}, [tuning(self.job, self.catalog, query, changes)])
+        self.runner.run({}, [tuning(self.job, query, changes)])
 
     def rows(self, stream: str, keys: list[int], ts: int) -> None:
         self._run(stream, [{"k": key, "ts": ts} for key in keys])
@@ -56,7 +56,7 @@ class Tuned:
         self.runner.restore(self.runner.snapshot())  # what was decided is state
 
     def count(self, query: str, counter: str) -> int:
-        (join,) = [join for join in tunable_joins(self.job, self.catalog) if query in join.queries]
+        (join,) = [join for join in tunable_joins(self.job) if query in join.queries]
         return self.runner.report()[join.operator][counter]
 
 
@@ -93,7 +93,7 @@ def test_a_registry_can_be_replaced_and_punctuations_be_asked_for() -> None:
     for stream, ts in (("a", 1), ("b", 2)):
         tuned.close(stream, [7, 8], ts)
     assert tuned.runner.collected.rows("said") == []
-    tuned.runner.run({}, [request(tuned.job, tuned.catalog, "q")])
+    tuned.runner.run({}, [request(tuned.job, "q")])
     assert {row["punctuation"] for row in tuned.runner.collected.rows("said")} == {'{"k": [7, 8]}'}
     tuned.runner.end()
 
@@ -137,21 +137,21 @@ def test_p12_no_sequence_of_changes_changes_an_answer(steps: list[Any]) -> None:
 def test_mistakes_are_refused_before_a_shard_hears_of_them(query: str, changes: dict[str, Any], message: str) -> None:
     tuned = Tuned()
     with pytest.raises(InvalidConfiguration, match=message):
-        tuning(tuned.job, tuned.catalog, query, changes)
+        tuning(tuned.job, query, changes)
 
 
 def test_a_query_without_such_a_join_says_which_hint_makes_one() -> None:
     tuned = Tuned(f"{STREAMS} CREATE CQ q AS SELECT a.k FROM a, b WHERE a.k = b.k;")
     with pytest.raises(InvalidConfiguration, match=r"none of its joins has parameters.*PJOIN"):
-        tuning(tuned.job, tuned.catalog, "q", {"purge_threshold": 1})
+        tuning(tuned.job, "q", {"purge_threshold": 1})
 
 
 def test_a_decision_written_by_hand_is_checked_too() -> None:
     tuned = Tuned()
-    check_decision(tuned.job, tuned.catalog, Control(0, "budget", {"rows": -1}))
-    check_decision(tuned.job, tuned.catalog, Control(0, "pjoin", {"purge_threshold": 3}))
+    check_decision(tuned.job, Control(0, "budget", {"rows": -1}))
+    check_decision(tuned.job, Control(0, "pjoin", {"purge_threshold": 3}))
     with pytest.raises(InvalidConfiguration):
-        check_decision(tuned.job, tuned.catalog, Control(0, "pjoin", {"to": ["WindowJoin1"], "memory_rows": -1}))
+        check_decision(tuned.job, Control(0, "pjoin", {"to": ["WindowJoin1"], "memory_rows": -1}))
 
 
 # -- from another terminal --------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_what_is_spilled_leaves_the_process_where_the_host_has_a_disk(is_watched
     schema = catalog.stream("a").schema.arrow
     found = []
     for spill in (tmp_path, None):
-        runner = LocalRunner(with_statistics(job, catalog) if is_watched else job, spill=spill)
+        runner = LocalRunner(with_statistics(job) if is_watched else job, spill=spill)
         for ts in range(6):
             rows = [{"k": 7 * ts + at, "ts": ts} for at in range(30)]
             runner.run({name: pa.RecordBatch.from_pylist(rows, schema=schema) for name in "ab"})

@@ -23,7 +23,7 @@ TEXT = "".join(f"CREATE STREAM {name} (k BIGINT, ts BIGINT, WATERMARK ts DELAY O
 
 def sharing() -> MemorySharing:
     catalog = parse_application(TEXT)
-    return MemorySharing(build_job(catalog, 2), catalog, 10_000_000)
+    return MemorySharing(build_job(catalog, 2), 10_000_000)
 
 
 def decided(log: ControlLog) -> list[tuple[str, ...]]:
