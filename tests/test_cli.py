@@ -15,6 +15,8 @@ from penstock.apps.running import parse_conf, writes_to_console
 from penstock.cli import app
 from penstock.errors import InvalidOption
 from penstock.language.application import parse_application
+from penstock.runners.editions.edition import Edition
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 BOUNDED = """
 CREATE STREAM bid (item BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING rate;
@@ -167,10 +169,9 @@ def test_tune_writes_a_decision_for_the_run_of_a_checkpoint_and_refuses_mistakes
     result = penstock(*given, "memory_rows=5")
     assert result.exit_code == 2
     assert "the checkpoint of no run" in result.stderr
-    records = {"shards": "2", "now_us": "0"}
-    (checkpoint / "penstock").mkdir(parents=True)
-    for name, value in records.items():
-        (checkpoint / "penstock" / name).write_text(value)
+    place = Checkpoint(checkpoint)
+    place.settled("shards", 2)
+    place.settle_edition(Edition.first("joined", file.read_text(), 0))
     assert "Did you mean 'memory_rows'" in penstock(*given, "memory_row=5").stderr
     result = penstock(*given, "memory_rows=5")
     assert result.exit_code == 0

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.apps.reading import read_text
-from penstock.errors import InvalidOption, UserError
-from penstock.language.application import parse_application
+from penstock.errors import InvalidOption, StateFormat, UserError
 from penstock.lowering.heartbeats import heartbeat
-from penstock.lowering.looped import looped
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.stages import Job
 from penstock.lowering.tuning import tuning
 from penstock.model.elements import Control
-from penstock.plan.catalog import Catalog
+from penstock.runners.editions.changes import changed
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 
@@ -26,27 +24,30 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     int
         The decision's number.
     """
-    place, catalog, job = _running(name, checkpoint)
+    place, job = _running(name, checkpoint)
     return _decided(place, tuning(job, query, parse_settings(settings)))
 
 
 def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
     """Tell the run of a checkpoint that nothing older than a time comes from a stream; returns the decision's number."""
-    place, _, job = _running(name, checkpoint)
+    place, job = _running(name, checkpoint)
     return _decided(place, heartbeat(job, stream, moment, partition))
 
 
-def _running(name: str, checkpoint: Path) -> tuple[Checkpoint, Catalog, Job]:
-    """The checkpoint of an application and the plan that runs there."""
+def _running(name: str, checkpoint: Path) -> tuple[Checkpoint, Job]:
+    """The checkpoint of an application and the plan that runs there, with queries that have come since its start."""
     place = Checkpoint(checkpoint)
-    shards, now_us = place.recalled("shards"), place.recalled("now_us")
-    if shards is None or now_us is None:
+    edition, shards = place.edition(), place.recalled("shards")
+    if shards is None or edition is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
-    # What BEGIN NOW means is part of the plan: the plan must be the one that runs.
-    catalog = parse_application(*read_text(name), now=now_us)
-    job = looped(build_job(catalog, shards))
-    place.check_plan(job, catalog)
-    return place, catalog, job
+    _, changes = changed(edition, shards, file=read_text(name)[0])
+    if changes:
+        raise StateFormat(
+            f"the run of the checkpoint has other queries than '{name}'; name the text that it was started with, or look with "
+            f"`penstock diff {name} --checkpoint {checkpoint}` what differs",
+            f"checkpoint '{checkpoint}'",
+        )
+    return place, edition.job(shards)
 
 
 def _decided(place: Checkpoint, decision: Control) -> int:

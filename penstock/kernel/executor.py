@@ -25,6 +25,7 @@ from penstock.model.elements import (
     HEARTBEAT,
     NEVER,
     PARTITIONS,
+    PLAN,
     Control,
     Element,
     End,
@@ -178,7 +179,7 @@ class Kernel:
         if control.kind == PARTITIONS:
             for guard in self.ingresses.values():
                 guard.learn_partitions(control)
-        if control.kind in (*_OF_TIME, PARTITIONS):
+        if control.kind in (*_OF_TIME, PARTITIONS, PLAN):
             return  # no operator hears of it
         if control.kind == "budget":
             self._budget_rows = control.detail.get("rows")
@@ -397,7 +398,7 @@ class Kernel:
         }  # fmt: skip
 
     def restore(self, state: State) -> None:
-        """Go on where a kernel stopped, perhaps one of another graph: what it did not have begins empty, what is gone is dropped."""
+        """Go on where a kernel stopped, perhaps one of another graph: what that did not have begins, what is gone is dropped."""
         self._next_segment = state.meta["next_segment"]
         self._budget_rows = state.meta["budget"]
         self.policy.restore(state.meta["policy"])

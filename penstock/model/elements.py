@@ -18,6 +18,8 @@ ENDED_AT = "ended_at"
 #: Kinds of controls that entries of streams obey: what time it is (`us`; `begins` with the first one of a run), that nothing
 #: older than `ts` comes from a `stream` (or from its `partition`), and how many partitions a stream has (`count`).
 CLOCK, HEARTBEAT, PARTITIONS = "clock", "heartbeat", "partitions"
+#: Kind of the control that brings another edition of the application; whoever hosts the kernel obeys it.
+PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,9 @@ class HoldWatch:
 
     def _stands(self, entries: Mapping[str, Mapping[str, int]], holding: Mapping[str, Mapping[str, int]]) -> Iterator[_Stand]:
         for entry, found in holding.items():
-            name = self._streams[entry]
+            name = self._streams.get(entry)
+            if name is None:
+                continue  # its query is gone
             yield _Stand(name, found["partition"], name, found["promise"], found["furthest"])
         frontiers = {entry: counters["frontier"] for entry, counters in entries.items() if "frontier" in counters}
         for query, mine in self._readers.items():

@@ -20,7 +20,8 @@ from random import Random
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
+from penstock.runners.spark.run import Run
 from penstock.runners.spark.session import create_session
 from penstock.testing.damage.accounting import Outcome, differences, outcome_of
 from penstock.testing.damage.files import write_files
@@ -104,8 +105,8 @@ def _account(
         return Outcome(name, records, time.monotonic() - begun, {}, {}, (f"the query has stopped: {failure}",))
     finally:
         run.stop()
-    outcome = outcome_of(run, name, records, time.monotonic() - begun, has_marks)
-    return replace(outcome, faults=(*outcome.faults, *look(run)))
+from penstock.runners.spark.app import App
+from penstock.runners.spark.run import Run
 
 
 def main(arguments: Sequence[str] | None = None, show: Callable[[str], None] = print) -> int:

@@ -13,8 +13,8 @@ from penstock.lowering.looped import looped
 from penstock.lowering.stages import Generation, Job, build_generations
 from penstock.plan.catalog import Catalog
 
-#: Kind of the decision that brings another edition.
-PLAN = "plan"
+#: State of an application belongs to its operators; it is not refused as a whole when the plan is another.
+_ANY_PLAN = "application"
 ADD, DROP = "add", "drop"
 #: Something that was done to an application: a text was added, or a query was dropped.
 Step: TypeAlias = tuple[str, str]
@@ -81,10 +81,8 @@ class Edition:
     def job(self, shards: int) -> Job:
         """What runs: one stage with the operators of all generations."""
         job = looped(build_generations([self._generation(began) for began in self.generations], shards))
-        if not self.heirs:
-            return job
         (stage,) = job.stages
-        return replace(job, stages=(replace(stage, graph=replace(stage.graph, heirs=dict(self.heirs))),))
+        return replace(job, stages=(replace(stage, graph=replace(stage.graph, fingerprint=_ANY_PLAN, heirs=dict(self.heirs))),))
 
     def _generation(self, began: Began) -> Generation:
         catalog = parsed(self.name, began.steps, began.now_us)

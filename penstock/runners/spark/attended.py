@@ -10,13 +10,14 @@ from pathlib import Path
 
 from penstock.errors import Interrupted, JavaEnded
 from penstock.lowering.statistics import JoinMemory
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.interrupts import Interrupt, interruptible
 from penstock.runners.spark.java_process import has_java_ended, kill_java
 from penstock.runners.spark.journal import Journal, Summary
 from penstock.runners.spark.live import Display, Row
 from penstock.runners.spark.quiet import redirected
+from penstock.runners.spark.run import Run
 from penstock.runners.spark.session import create_session
 from penstock.runners.spark.sinks import MemorySink
 
@@ -125,7 +126,7 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
         watch_joins=wishes.watch_joins, memory=wishes.memory, append=wishes.append,
     )  # fmt: skip
     learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
-    journal = Journal(app.catalog.name, run.pipeline.job, run.app.catalog, run.filters, learnt)
+    journal = Journal(app.catalog.name, run.job, run.filters, learnt)
     try:
         began = _watch(run, journal, wishes, display, interrupt, place)
         if wishes.ends and not interrupt.signal and run.is_active:
@@ -147,6 +148,7 @@ def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interru
     """Look once a second; returns when the time wished for began: with the first batch, before it workers start and compile."""
     began = time.monotonic()
     while not interrupt.wait(_LOOK_SECONDS):
+        journal.follow(run.job)
         before, news = journal.batches, journal.hear(run.reports())
         if news and not before:
             began = time.monotonic()

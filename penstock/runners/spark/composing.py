@@ -24,7 +24,7 @@ from penstock.plan.analysis.delays import Delays, delays
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.event_time import speaking_of
 from penstock.runners.spark.files import ParquetFiles
-from penstock.runners.spark.pipeline import OBSERVED, answers, build_pipeline
+from penstock.runners.spark.pipeline import OBSERVED, build_pipeline, direct_answers
 from penstock.runners.spark.session import require
 
 #: Makes the stream of the driver's decisions for a job of a run.
@@ -216,7 +216,7 @@ def _frame(
         job, lambda source: made.frames[source.name], decided, run, quarantine=made.quarantine, quarantines=made.quarantines,
         told_by_spark=frozenset(made.told_by_spark), delay=delay if tells else None, observed=metrics_of(run),
     )  # fmt: skip
-    return speaking_of(answers(pipeline, pipeline.frame, ANSWER), columns, row_time)
+    return speaking_of(direct_answers(pipeline.frame), columns, row_time)
 
 
 def metrics_of(run: str) -> str:

@@ -20,15 +20,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 
 from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.model.elements import Control
+from penstock.model.elements import PLAN, Control
 from penstock.runners.spark.checkpoints.records import create_record, read_record
 from penstock.runners.spark.clock import Clock, told
 from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.registry import register_source
+from penstock.runners.spark.session import named_reader
 from penstock.runners.spark.shard_ids import shard_ids
 
 FORMAT = "penstock_control"
+#: What Spark calls the control stream of an application.
+CONTROL_NAME = "penstock_control"
 #: File beside the decisions that tells our own sources of the end.
 ENDING = ".ending"
 #: How many decisions, and what the last micro-batch was from which something came round.
@@ -168,7 +171,9 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, stop = start["decisions"], end["decisions"]
         before, last = start.get("loop", NOTHING), end.get("loop", NOTHING)
         packets = Loop(self.loop).read(before, last).to_batches() if last > before else []
-        decisions = [*ControlLog(self.path).read(first, stop), *told(start, end)]
+        # Shards get another edition in another way, but have to work in the micro-batch that brings it.
+        logged = ((kind, {} if kind == PLAN else detail) for kind, detail in ControlLog(self.path).read(first, stop))
+        decisions = [*logged, *told(start, end)]
         return [_Arrivals(first, decisions, packets, self.shards)] if decisions or packets else []
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -190,4 +195,4 @@ def control_frame(spark: SparkSession, directory: str, shards: int, loop: str = 
     """The control stream as packets; every `tick_us` it says what time it is."""
     register_source(spark, ControlSource)
     options = {"path": directory, "shards": str(shards), "tick_us": str(tick_us), **({"loop": loop} if loop else {})}
-    return spark.readStream.format(FORMAT).options(**options).load()
+    return named_reader(spark, CONTROL_NAME).format(FORMAT).options(**options).load()

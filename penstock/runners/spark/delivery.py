@@ -12,77 +12,80 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.runners.spark.answer_files import AnswerFiles, Targets
+from penstock.runners.spark.answer_files import AnswerFiles
+from penstock.runners.spark.checkpoints.editions import Editions
+from penstock.runners.spark.deployment import Deployment, Deployments
 from penstock.runners.spark.failures import in_short
+from penstock.runners.spark.in_force import property_of
 from penstock.runners.spark.loop import NOTHING, Loop
-from penstock.runners.spark.pipeline import Pipeline, answers
+from penstock.runners.spark.pipeline import answers, direct_answers
 from penstock.runners.spark.processor import FILE
-from penstock.runners.spark.sinks import DriverSink, ShardSink, Sink, SparkSink
-
-Sinks = Mapping[str, Sequence[Sink]]
-
-
-def shard_targets(sinks: Sinks) -> Targets:
-    """Where shards write themselves."""
-    found = {query: tuple(sink.files for sink in mine if isinstance(sink, ShardSink)) for query, mine in sinks.items()}
-    return {query: files for query, files in found.items() if files}
-
-
-def leaving(sinks: Sinks) -> frozenset[str]:
-    """Queries whose answers leave the tasks."""
-    return frozenset(query for query, mine in sinks.items() if not all(isinstance(sink, ShardSink) for sink in mine))
-
-
-def only_for_spark(sinks: Sinks) -> str:
-    """The only query, if its only destination is one that only Spark can write: then it gets plain columns."""
-    if len(sinks) != 1:
-        return ""
-    ((query, mine),) = sinks.items()
-    return query if len(mine) == 1 and isinstance(mine[0], SparkSink) else ""
+from penstock.runners.spark.sinks import DriverSink, ShardSink, SparkSink
 
 
 class Delivery:
-    """Called by Spark with every micro-batch."""
+    """Called by Spark with every micro-batch: binds it to the edition it belongs to, computes it, and hands the answers over.
 
-    def __init__(self, pipeline: Pipeline, sinks: Sinks, loop: Loop) -> None:
-        self._pipeline = pipeline
+    Parameters
+    ----------
+    editions
+        Tells which edition a micro-batch belongs to.
+    base
+        The edition with which the run begins; tasks know that one by themselves.
+    """
+
+    def __init__(self, editions: Editions, deployments: Deployments, base: Deployment, loop: Loop) -> None:
+        self._editions = editions
+        self._deployments = deployments
+        self._base = base
         self._loop = loop
-        self._served = {
-            query: [sink for sink in mine if not isinstance(sink, SparkSink | ShardSink)] for query, mine in sinks.items()
-        }
-        self._framed = {query: [sink for sink in mine if isinstance(sink, SparkSink)] for query, mine in sinks.items()}
-        self._files = shard_targets(sinks)
+        self._bound: Deployment | None = None
+        #: The edition of the newest micro-batch.
+        self.current = base
         #: The newest micro-batch that was delivered, and whether something went round from it.
         self.last: tuple[int, bool] = (NOTHING, False)
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
         try:
+            self._bind(frame, epoch)
             self._deliver(frame, epoch)
         except (Py4JError, PySparkException) as failure:
             raise in_short(failure) from None
 
+    def _bind(self, frame: DataFrame, epoch: int) -> None:
+        """This runs in the thread of Java that will start the job, so its tasks get what is set here."""
+        self.current = self._deployments.of(self._editions.at(epoch))
+        if self._bound is not self.current:
+            name = property_of(self._base.host.run)
+            told = "" if self.current.edition.number == self._base.edition.number else self.current.told
+            frame.sparkSession.sparkContext.setLocalProperty(name, told)
+            self._bound = self.current
+
     def _deliver(self, frame: DataFrame, epoch: int) -> None:
-        if self._pipeline.direct:
-            self._framed[self._pipeline.direct][0].write_frame(epoch, answers(self._pipeline, frame, self._pipeline.direct))
+        framed = {query: [sink for sink in mine if isinstance(sink, SparkSink)] for query, mine in self.current.sinks.items()}
+        direct = self._base.direct
+        if direct:
+            framed[direct][0].write_frame(epoch, direct_answers(frame))
             self.last = (epoch, False)
-        elif any(self._framed.values()):
-            self._keep(frame, epoch)
+        elif any(framed.values()):
+            self._keep(frame, epoch, framed)
         else:
             self._serve(epoch, frame.toArrow())
 
-    def _keep(self, frame: DataFrame, epoch: int) -> None:
+    def _keep(self, frame: DataFrame, epoch: int, framed: Mapping[str, Sequence[SparkSink]]) -> None:
         """With destinations that only Spark can write the batch is kept, because it is read more than once."""
         kept = frame.persist()
         try:
-            only = [query for query, sinks in self._framed.items() if sinks and not self._served[query]]
+            served = self._served()
+            only = [query for query, sinks in framed.items() if sinks and not served[query]]
             # A header without `e` is a report.
             owner = f.coalesce(
                 f.when(f.get_json_object("header", "$.k") == "output", f.get_json_object("header", "$.e")), f.lit("")
             )
             self._serve(epoch, kept.where(~owner.isin(only)).toArrow())
-            for query, sinks in self._framed.items():
+            for query, sinks in framed.items():
                 for sink in sinks:
-                    sink.write_frame(epoch, answers(self._pipeline, kept, query))
+                    sink.write_frame(epoch, answers(self.current.job, kept, query))
         finally:
             kept.unpersist()
 
@@ -106,17 +109,24 @@ class Delivery:
             self._loop.write(epoch, rows.take(pa.array(around)))
         for (query, number), files in self._directories():
             files.put_in_place(epoch, written.get((query, number), ()))
-        for query, sinks in self._served.items():
+        for query, sinks in self._served().items():
             self._hand_over(epoch, query, sinks, found.get(query, []))
         self.last = (epoch, bool(around))
 
+    def _served(self) -> dict[str, list[DriverSink]]:
+        """Sinks of the driver itself."""
+        return {
+            query: [sink for sink in mine if not isinstance(sink, SparkSink | ShardSink)]
+            for query, mine in self.current.sinks.items()
+        }
+
     def _directories(self) -> Iterator[tuple[tuple[str, int], AnswerFiles]]:
-        for query, targets in self._files.items():
+        for query, targets in self.current.host.files.items():
             yield from (((query, number), files) for number, files in enumerate(targets))
 
     def _hand_over(self, epoch: int, query: str, sinks: Sequence[DriverSink], batches: Sequence[pa.RecordBatch]) -> None:
         if sinks:
-            schema = self._pipeline.job.outputs[query].arrow
+            schema = self.current.job.outputs[query].arrow
             table = pa.Table.from_batches([batch.cast(schema) for batch in batches], schema)
             for sink in sinks:
                 sink.write(epoch, table)

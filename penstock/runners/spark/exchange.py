@@ -16,11 +16,13 @@ from penstock.kernel.damage import BAD, CALENDAR, CALENDAR_DAYS, can_be_damaged,
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
 from penstock.lowering.prefix import Prefix
 from penstock.lowering.stages import SourceEntry
-from penstock.model.schema import Field
+from penstock.model.declarations import StreamDeclaration
+from penstock.model.schema import Field, Schema
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefixed import fields_read, prefixed
 from penstock.runners.spark.files import ParquetFiles
+from penstock.runners.spark.in_force import part_in_force
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.workers import in_one_sentence, settle
@@ -72,8 +74,8 @@ class Crossed:
 
 
 @dataclass(frozen=True, slots=True)
-class FromFile:
-    """An entry of a stream whose files tasks read: they do themselves what Catalyst does elsewhere."""
+class Declared:
+    """An entry that is made of the declared columns of its stream: the task computes what Catalyst computes elsewhere."""
 
     route: Route
     prefix: Prefix
@@ -83,7 +85,8 @@ class FromFile:
         return fields_read(self.prefix)
 
     def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
-        mine = read.select([item.name for item in self.fields])
+        names = [item.name for item in self.fields]
+        mine = read.select([*names, BAD] if BAD in read.schema.names else names)
         return prefixed(self.prefix, mine if is_sound else set_damage_apart(mine))
 
     def no_rows(self) -> pa.RecordBatch:
@@ -175,10 +178,32 @@ def _quoted(name: str) -> str:
 def packed(frame: DataFrame | ParquetFiles, sources: Sequence[SourceEntry]) -> DataFrame:
     """Packets of all entries of one stream, from one reading of it."""
     if isinstance(frame, ParquetFiles):
-        entries = tuple(FromFile(source.route, source.prefix) for source in sources)
-        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, entries)), PACKET_SCHEMA)
+        entries = declared_entries(sources)
+        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, lambda: entries)), PACKET_SCHEMA)
     crossed, taken = crossing(frame, sources)
     return crossed.mapInArrow(_speaking(packing_task(taken)), PACKET_SCHEMA)
+
+
+def packed_in_force(frame: DataFrame | ParquetFiles, stream: StreamDeclaration, run: str, given: bytes) -> DataFrame:
+    """The same for entries that may be others in another micro-batch; `frame` has all declared columns.
+
+    Parameters
+    ----------
+    given
+        As `part_in_force` has it.
+    """
+    name = stream.name
+
+    def entries() -> tuple[Declared, ...]:
+        return declared_entries(part_in_force(run, name, given) or ())
+
+    if isinstance(frame, ParquetFiles):
+        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, entries)), PACKET_SCHEMA)
+    return frame.mapInArrow(_speaking(declared_task(stream.schema, entries)), PACKET_SCHEMA)
+
+
+def declared_entries(sources: Sequence[SourceEntry]) -> tuple[Declared, ...]:
+    return tuple(Declared(source.route, source.prefix) for source in sources)
 
 
 def _speaking(task: Task) -> Task:
@@ -197,12 +222,38 @@ def packing_task(entries: Sequence[Entry]) -> Task:
     return run
 
 
-def reading_task(base: str, entries: Sequence[FromFile]) -> Task:
-    """The function of a map task that is handed paths instead of rows."""
-    wanted = {item.name for entry in entries for item in entry.fields}
-    fields = [item for item in entries[0].prefix.stream.schema if item.name in wanted]
+def declared_task(schema: Schema, found: Callable[[], Sequence[Declared]]) -> Task:
+    """The function of a map task that is handed all declared columns of a stream."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        entries = found()
+        if not entries:
+            return
+        packing = _Packing(entries, first_position())
+        for batch in batches:
+            yield from packing.add(_as_declared(without_idle_masks(batch), schema))
+        yield from packing.finish()
+
+    return run
+
+
+def _as_declared(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Columns with the types of the declaration: Spark writes time zones of its own."""
+    fields = [*schema.arrow, *([rows.schema.field(BAD)] if BAD in rows.schema.names else [])]
+    columns = [rows.column(item.name) for item in fields]
+    cast = [column if column.type == item.type else column.cast(item.type) for column, item in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(cast, names=[item.name for item in fields])
+
+
+def reading_task(base: str, found: Callable[[], Sequence[Declared]]) -> Task:
+    """The function of a map task that is handed paths instead of rows."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        entries = found()
+        if not entries:
+            return
+        wanted = {item.name for entry in entries for item in entry.fields}
+        fields = [item for item in entries[0].prefix.stream.schema if item.name in wanted]
         packing = _Packing(entries, first_position())
         root = local_path(base) if base else None
         # Spark deals files by size; within a task older ones come first, as they do from one micro-batch to the next.

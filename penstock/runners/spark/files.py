@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.runners.destinations import local_path
+from penstock.runners.spark.session import named_reader
 
 #: What Spark's source of whole files has to declare; the content is not asked for, so it is not read.
 _LISTED = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
@@ -63,11 +64,11 @@ class ParquetFiles:
         return _read_by_spark(self.sparkSession, self.schema, self.options)
 
 
-def listed(spark: SparkSession, schema: StructType, options: Mapping[str, str]) -> ParquetFiles:
+def listed(spark: SparkSession, schema: StructType, options: Mapping[str, str], name: str = "") -> ParquetFiles:
     """The files of a path that tasks can read."""
     # Else Spark would take directories called column=value for columns of the listing.
     wanted = {**options, "recursiveFileLookup": "true"}
-    files = spark.readStream.format("binaryFile").schema(_LISTED).options(**wanted).load()
+    files = named_reader(spark, name).format("binaryFile").schema(_LISTED).options(**wanted).load()
     return ParquetFiles(files.select("path", "modificationTime"), schema, options)
 
 

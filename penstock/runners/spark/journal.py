@@ -11,7 +11,6 @@ from typing import Any
 from penstock.lowering.stages import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
 from penstock.operators.filtering.standing import FilterStanding
-from penstock.plan.catalog import Catalog
 from penstock.runners.holding import HeldBack, HoldWatch
 from penstock.runners.spark.due import oldest_due_us
 from penstock.runners.spark.reports import BatchReport
@@ -112,8 +111,6 @@ class Journal:
 
     Parameters
     ----------
-    catalog
-        The application the job was built from; without it joins are not compared with their estimates.
     filters
         Tells how adaptive filters stand.
     learnt
@@ -124,7 +121,6 @@ class Journal:
         self,
         application: str,
         job: Job,
-        catalog: Catalog | None = None,
         filters: Callable[[], tuple[FilterStanding, ...]] = tuple,
         learnt: Iterable[JoinMemory] = (),
     ) -> None:
@@ -132,7 +128,7 @@ class Journal:
         self.job = job
         self._filters = filters
         self._holds = HoldWatch(job)
-        self._memory = None if catalog is None else MemoryMonitor(job, learnt)
+        self._memory = MemoryMonitor(job, learnt)
         self.last: Moment | None = None
         self._seen = -1
         self._began: datetime | None = None
@@ -145,6 +141,12 @@ class Journal:
         self._peak_rows = 0
         self._peak_bytes = 0
         self._refused: dict[str, int] = {}
+
+    def follow(self, job: Job) -> None:
+        """Queries have come or gone; nothing happens if it is the same job."""
+        if job is not self.job:
+            learnt = self._memory.joins()
+            self.job, self._holds, self._memory = job, HoldWatch(job), MemoryMonitor(job, learnt)
 
     @property
     def batches(self) -> int:
@@ -172,8 +174,7 @@ class Journal:
         self._first = self._first or began
         self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
         self._remember(moment)
-        if self._memory is not None:
-            self._memory.update(report.operators, report.entries)
+        self._memory.update(report.operators, report.entries)
         return moment
 
     def _remember(self, moment: Moment) -> None:
@@ -187,7 +188,7 @@ class Journal:
 
     def joins(self) -> tuple[JoinMemory, ...]:
         """Estimated and measured state of joins, so far."""
-        return self._memory.joins() if self._memory is not None else ()
+        return self._memory.joins()
 
     def summary(self) -> Summary:
         seconds = (self._ended - self._first).total_seconds() if self._ended and self._first else 0.0

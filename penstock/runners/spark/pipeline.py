@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.stages import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
-from penstock.runners.spark.answer_files import Targets
-from penstock.runners.spark.exchange import packed
+from penstock.runners.spark.deployment import Deployment
+from penstock.runners.spark.exchange import packed, packed_in_force
 from penstock.runners.spark.files import ParquetFiles
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA
 from penstock.runners.spark.processor import FRONTIER, REPORT, StageHost
@@ -53,11 +53,8 @@ def build_pipeline(
     told_by_spark: frozenset[str] = frozenset(),
     delay: int | None = None,
     observed: str = OBSERVED,
-    direct: str | None = None,
-    files: Targets | None = None,
-    leaving: frozenset[str] | None = None,
 ) -> Pipeline:
-    """Connect the sources and stages of a job.
+    """Connect the sources and stages of a job that stays as it is.
 
     Parameters
     ----------
@@ -67,13 +64,8 @@ def build_pipeline(
         As `StageHost` has them.
     observed
         Name of the metrics; a Spark query that holds several pipelines needs several names.
-    direct
-        The query whose answers leave as plain columns, or "" if all leave as packets; None: the only one, if there is only one.
-    files, leaving
-        As `StageHost` has them.
     """
-    if direct is None:
-        direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
+    direct = next(iter(job.outputs)) if len(job.outputs) == 1 else ""
     frames: dict[str, DataFrame | ParquetFiles] = {}
     carried = controls
     for stage in job.stages:
@@ -82,7 +74,6 @@ def build_pipeline(
         host = StageHost(
             stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
             quarantines or {}, told_by_spark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
-            files or {}, leaving,
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
@@ -131,13 +122,28 @@ def _observed(frame: DataFrame, direct: str, name: str) -> DataFrame:
     return frame.observe(name, f.collect_list(report).alias("reports"))
 
 
-def answers(pipeline: Pipeline, frame: DataFrame, query: str) -> DataFrame:
-    """The plain rows of one query from the pipeline's DataFrame (or a micro-batch of it)."""
-    if pipeline.direct:
-        # A column that is read to the end is not dropped half-way: that would copy every row once more.
-        last = FRONTIER if FRONTIER in frame.columns else REPORT
-        return frame.where(f.col(last).isNull()).drop(REPORT, FRONTIER)
-    schema = pipeline.job.outputs[query].arrow
+def application_frame(
+    deployment: Deployment, read: Callable[[StreamDeclaration], DataFrame | ParquetFiles], controls: DataFrame
+) -> DataFrame:
+    """The sources and the only stage of an application. What tasks do is theirs to find out, micro-batch by micro-batch."""
+    run = deployment.host.run
+    streams = [
+        packed_in_force(read(stream), stream, run, deployment.parts[name])
+        for name, stream in zip(deployment.entries, deployment.streams, strict=True)
+    ]
+    return _observed(_stage(deployment.host, reduce(DataFrame.unionByName, [*streams, controls])), deployment.direct, OBSERVED)
+
+
+def direct_answers(frame: DataFrame) -> DataFrame:
+    """The plain rows of the only query."""
+    # A column that is read to the end is not dropped half-way: that would copy every row once more.
+    last = FRONTIER if FRONTIER in frame.columns else REPORT
+    return frame.where(f.col(last).isNull()).drop(REPORT, FRONTIER)
+
+
+def answers(job: Job, frame: DataFrame, query: str) -> DataFrame:
+    """The plain rows of one query from packets."""
+    schema = job.outputs[query].arrow
     mine = frame.where(f.get_json_object("header", "$.k") == "output").where(f.get_json_object("header", "$.e") == query)
     return mine.select("header", "body").mapInArrow(_unpacking_task(schema), from_arrow_schema(schema))
 

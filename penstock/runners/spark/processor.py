@@ -62,6 +62,8 @@ class StageHost:
         Where this stage writes answers itself, by query.
     leaving
         Queries whose answers leave as packets; None: all of them.
+    edition
+        Which edition of the application this is: kernels of another go on with the operators of this one.
     """
 
     stage: Stage
@@ -77,6 +79,7 @@ class StageHost:
     operator: str = ""
     files: Targets = field(default_factory=dict)
     leaving: frozenset[str] | None = None
+    edition: int = 0
 
     @property
     def hears_watermark(self) -> bool:
@@ -94,6 +97,7 @@ class _Live:
     version: str
     kernel: Kernel
     stored: Stored = field(default_factory=Stored)
+    edition: int = 0
 
 
 #: Live kernels of this worker process. Correctness never depends on it: see `_Live.version`.
@@ -122,7 +126,7 @@ class ShardTask:
         self._refuse(result, epoch, shard)
         state = live.kernel.snapshot()
         version, stored, written = self._store.save(state, self.host.stage.graph.fingerprint, live.stored)
-        self._keep(shard, _Live(version, live.kernel, stored))
+        self._keep(shard, _Live(version, live.kernel, stored, self.host.edition))
         report = {
             "shard": shard, "level": self.host.stage.level, "epoch": epoch, "restored": restored, "state_written": written,
             "read_ns": arrived - started, "work_ns": worked - arrived, "save_ns": time.perf_counter_ns() - worked,
@@ -149,17 +153,21 @@ class ShardTask:
         """The live kernel if it is the stored one; it leaves the cache, so that a failed attempt cannot be continued."""
         live = _LIVE.pop(self._place(shard), None)
         version = self._store.version()
-        if live is not None and live.version == version:
+        is_stored = live is not None and live.version == version
+        if live is not None and is_stored and live.edition == self.host.edition:
             return live, False
         spill = Path(tempfile.gettempdir())
         fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards, spill=spill))
-        if version:
+        if live is not None and is_stored:
+            fresh.stored = live.stored
+            fresh.kernel.restore(live.kernel.snapshot())
+        elif version:
             # A stale kernel is of no use, but segments it shares with the stored one need not come through the pipe again.
             state, fresh.stored = self._store.load(
                 self.host.stage.graph.fingerprint, live.stored.segments if live is not None else {}
             )
             fresh.kernel.restore(state)
-        return fresh, bool(version)
+        return fresh, bool(version) and not is_stored
 
     def _keep(self, shard: int, live: _Live) -> None:
         _LIVE[self._place(shard)] = live

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -48,6 +49,12 @@ _READING: Mapping[str, str] = {"spark.sql.orc.enableVectorizedReader": "false"}
 _WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "penstock.runners.spark.daemon",
+}
+
+#: Offsets by name: streams of an application may come and go with its queries.
+_NAMED_SOURCES: Mapping[str, str] = {
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
 }
 
 _QUIET: Mapping[str, str] = {
@@ -144,8 +151,15 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
     own = clone_session(spark)
     for key, value in {**REQUIRED, **_READING, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
         own.conf.set(key, value)
-    own.conf.set("spark.sql.shuffle.partitions", str(shards))
+    for key, value in {**_NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}.items():
+        own.conf.set(key, value)
     return own
+
+
+def named_reader(spark: SparkSession, name: str) -> Any:
+    """A reader of a stream; in sessions of queries that Penstock starts Spark knows the stream by its name."""
+    is_named = all(spark.conf.get(key, "") == value for key, value in _NAMED_SOURCES.items())
+    return spark.readStream.name(name) if is_named else spark.readStream
 
 
 def require(spark: SparkSession) -> int:

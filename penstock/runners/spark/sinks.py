@@ -10,7 +10,7 @@ import importlib
 import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from penstock.errors import InvalidDeclaration, suggestion
 from penstock.model.declarations import FILE_FORMATS, Destination
-from penstock.runners.spark.answer_files import AnswerFiles, can_write
+from penstock.runners.spark.answer_files import AnswerFiles, Targets, can_write
 
 #: Options by which Delta knows a transaction that it has seen: an application, and a number that only grows.
 _TRANSACTION = ("txnappid", "txnversion")
@@ -47,6 +47,18 @@ class ShardSink:
 
 
 Sink: TypeAlias = DriverSink | SparkSink | ShardSink
+Sinks: TypeAlias = Mapping[str, Sequence[Sink]]
+
+
+def shard_targets(sinks: Sinks) -> Targets:
+    """Where shards write themselves."""
+    found = {query: tuple(sink.files for sink in mine if isinstance(sink, ShardSink)) for query, mine in sinks.items()}
+    return {query: files for query, files in found.items() if files}
+
+
+def leaving(sinks: Sinks) -> frozenset[str]:
+    """Queries whose answers leave the tasks."""
+    return frozenset(query for query, mine in sinks.items() if not all(isinstance(sink, ShardSink) for sink in mine))
 
 
 class FileSink(SparkSink):

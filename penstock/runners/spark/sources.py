@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from penstock.runners.spark.control import ENDING
 from penstock.runners.spark.failures import QueryFailed, translated
 from penstock.runners.spark.files import ParquetFiles, can_read, listed
 from penstock.runners.spark.messages import kafka_rows
+from penstock.runners.spark.session import named_reader
 
 _FILES = ("json", "csv", "parquet", "orc", "text")
 _PARSED = ("json", "csv")
@@ -56,6 +58,18 @@ def read_stream(spark: SparkSession, stream: StreamDeclaration, control: Path | 
         raise _unreadable(spark, stream, failure) from failure
 
 
+def source_name(stream: str) -> str:
+    """What Spark calls the source of a stream, so that it finds its offsets when other streams come and go.
+
+    Examples
+    --------
+    >>> source_name("Bid"), source_name("näher.an")
+    ('stream_bid', 'stream_n_e4_her_2e_an')
+    """
+    plain = re.sub(r"[^a-z0-9]", lambda found: f"_{ord(found[0]):x}_", stream.lower())
+    return f"stream_{plain}"
+
+
 def _unreadable(spark: SparkSession, stream: StreamDeclaration, failure: Exception) -> PenstockError:
     """Spark's refusal of a source, with the stream's name and what helps."""
     found = translated(failure)
@@ -77,7 +91,7 @@ def _timed(spark: SparkSession, stream: StreamDeclaration) -> DataFrame | Parque
         return _read(spark, stream, _without(stream, stream.timestamp)).withColumn(stream.timestamp, f.current_timestamp())
     options = {name: value for name, value in stream.source.options.items() if name.lower() != _READER}
     if _is_ours(spark, stream, options):
-        return listed(spark, _without(stream, ""), options)
+        return listed(spark, _without(stream, ""), options, source_name(stream.name))
     return _read(spark, stream, _without(stream, ""))
 
 
@@ -106,7 +120,7 @@ def _without(stream: StreamDeclaration, column: str) -> StructType:
 
 def _read(spark: SparkSession, stream: StreamDeclaration, declared: StructType) -> DataFrame:
     kind = stream.source.format.lower()
-    reader = spark.readStream.format(kind)
+    reader = named_reader(spark, source_name(stream.name)).format(kind)
     for name, value in stream.source.options.items():
         if name.lower() != _READER:
             reader = reader.option(name, value)

@@ -7,7 +7,6 @@ all operators would take that process one and a half seconds, for each stage of 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from penstock.runners.spark.in_force import SHARDS, part_in_force
 from penstock.runners.spark.workers import in_one_sentence, settle
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class ShardProcessor(StatefulProcessor):
 
     def __init__(self, host: StageHost) -> None:
         self._packed: bytes = cloudpickle.dumps(host)
+        self._run = host.run
         self._hears_watermark = host.hears_watermark
 
     def init(self, handle: Any) -> None:
@@ -49,7 +50,8 @@ class ShardProcessor(StatefulProcessor):
         from penstock.runners.spark.processor import ShardTask
 
         told = {"watermark_us": timers.getCurrentWatermarkInMs() * 1000} if self._hears_watermark else {}
-        yield from ShardTask(pickle.loads(self._packed), self._state).run(int(key[0]), rows, **told)
+        host = part_in_force(self._run, SHARDS, self._packed)
+        yield from ShardTask(host, self._state).run(int(key[0]), rows, **told)
 
     def close(self) -> None:
         """Nothing is held open between micro-batches."""

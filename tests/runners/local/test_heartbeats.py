@@ -15,6 +15,7 @@ from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.stages import build_job
 from penstock.lowering.tuning import check_decision
 from penstock.model.elements import Control
+from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
 TEXT = """
@@ -91,7 +92,6 @@ def test_the_command_writes_a_decision_into_the_log_of_the_run(tmp_path: Path) -
         beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory)
     place.settled("shards", 2)
     place.settled("now_us", 0)
-    catalog = parse_application(TEXT)
-    place.settle_plan(build_job(catalog, 2), catalog)
+    place.settle_edition(Edition.first("app", TEXT, 0))
     assert beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory) == 0
     assert place.control.read(0, 1) == [("heartbeat", {"stream": "s", "ts": 10_000_000, "partition": 2})]

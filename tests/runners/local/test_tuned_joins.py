@@ -20,6 +20,7 @@ from penstock.model.elements import Control
 from penstock.operators.joins.pjoin.registry import PULL
 from penstock.operators.joins.pjoin.spill import FileStore
 from penstock.operators.watched import Watched
+from penstock.runners.editions.edition import Edition
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.control import ControlLog
@@ -165,8 +166,7 @@ def started(tmp_path: Path) -> Path:
     place = Checkpoint(tmp_path / "checkpoint")
     place.settled("shards", 2)
     place.settled("now_us", 0)
-    catalog = parse_application(TEXT)
-    place.settle_plan(build_job(catalog, 2), catalog)
+    place.settle_edition(Edition.first("app", TEXT, 0))
     return file
 
 
@@ -184,7 +184,7 @@ def test_the_command_refuses_other_checkpoints_plans_and_texts(started: Path, tm
     with pytest.raises(InvalidOption, match="write name=value"):
         tune_application(str(started), "q", ["purge_threshold"], checkpoint)
     started.write_text(TEXT.replace("b.ts", "a.ts"))
-    with pytest.raises(StateFormat, match="belongs to another plan"):
+    with pytest.raises(StateFormat, match="has other queries than"):
         tune_application(str(started), "q", ["purge_threshold=7"], checkpoint)
     assert len(ControlLog(checkpoint / "penstock" / "control")) == 0
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import CheckpointInUse, CheckpointMoved, DamagedRecord, StateFormat, StateUnwritable
-from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
+from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.app import App
 from penstock.runners.spark.checkpoints.checkpoint import LEARNT, SETTLED, Checkpoint, copy_of
 from penstock.runners.spark.checkpoints.lock import CheckpointLock, is_alive, is_held, read_holder
@@ -34,11 +33,11 @@ def begun(folder: Path, text: str = TEXT) -> Checkpoint:
     """A checkpoint with progress, as a run leaves it."""
     place = Checkpoint(folder)
     place.identity("app")
-    catalog = parse_application(text, "app", now=place.settled("now_us", 1_777_000_000_000_000))
-    place.settle_plan(build_job(catalog, place.settled("shards", 2)), catalog)
+    place.settled("shards", 2)
+    place.settle_edition(Edition.first("app", text, place.settled("now_us", 1_777_000_000_000_000)))
     for log in ("offsets", "commits"):
         (folder / "spark" / log).mkdir(parents=True)
-        (folder / "spark" / log / "0").write_text('v1\n{}\n{"decisions": 0}')
+        (folder / "spark" / log / "0").write_text('v2\n{}\npenstock_control:{"decisions": 0}')
     return place
 
 
@@ -58,22 +57,21 @@ def test_a_damaged_record_is_named_before_spark_starts(tmp_path: Path, name: str
 def test_a_missing_record_is_not_made_anew(tmp_path: Path, name: str) -> None:
     place = begun(tmp_path)
     place.record(name).unlink()
-    catalog = parse_application(TEXT, "app", now=0)
     makers = {
         "identity": lambda: place.identity("app"),
         "shards": lambda: place.settled("shards", 5),
         "now_us": lambda: place.settled("now_us", 1),
-        "plan": lambda: place.settle_plan(build_job(catalog, 2), catalog),
+        "plan": place.edition,
     }
     with pytest.raises(DamagedRecord, match="is missing"):
         makers[name]()
     # Those of earlier versions have no copies, and neither identity nor plan.
     copy_of(place.record(name)).unlink()
-    if name in ("shards", "now_us"):
-        with pytest.raises(DamagedRecord, match="is missing"):
-            makers[name]()
-    else:
+    if name == "identity":
         makers[name]()
+    else:
+        with pytest.raises(StateFormat if name == "plan" else DamagedRecord, match=r"is missing|format 2 or older"):
+            makers[name]()
 
 
 def test_half_a_number_is_no_number(tmp_path: Path) -> None:
@@ -115,10 +113,24 @@ def test_the_identity_stays_and_is_another_for_another_checkpoint(tmp_path: Path
 
 def test_another_application_hears_what_has_changed_before_spark_starts(tmp_path: Path) -> None:
     begun(tmp_path)
-    with pytest.raises(StateFormat, match=r"(?s)query 'busy': .*30 seconds.*, now .*40 seconds.*--append"):
-        App.from_text(TEXT.replace("RANGE 30", "RANGE 40"), "app").prepare(Checkpoint(tmp_path))
-    with pytest.raises(StateFormat, match="query 'busy' is missing\n  query 'idle' is new"):
-        App.from_text(TEXT.replace("busy", "idle"), "app").prepare(Checkpoint(tmp_path))
+    wider = App.from_text(TEXT.replace("RANGE 30", "RANGE 40"), "app")
+    with pytest.raises(StateFormat, match=r"(?s)query 'busy': .*30 seconds.*, now .*40 seconds.*--reset busy"):
+        wider.prepare(Checkpoint(tmp_path))
+    place = Checkpoint(tmp_path)
+    wider.prepare(place, reset=["busy"])
+    place.lock.release()
+
+
+def test_a_changed_text_is_told_apart_query_by_query(tmp_path: Path) -> None:
+    place = begun(tmp_path)
+    more = TEXT + "CREATE CQ idle AS SELECT k FROM s WHERE v < 0;"
+    edition, changes = App.from_text(more, "app").following(place)
+    assert (changes.kept, changes.fresh) == (("busy",), ("idle",))
+    place.settle_edition(edition)
+    assert place.control.read(0, 1)[0][0] == "plan"
+    assert place.edition() == edition
+    _, changes = App.from_text(TEXT, "app").following(place)
+    assert (changes.kept, changes.dropped) == (("busy",), ("idle",))
 
 
 def test_a_plan_of_an_earlier_version_is_refused_by_its_state_format(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ CREATE CQ pairs AS SELECT x.v, y.v AS w FROM s x [RANGE 4], s y [ROWS 3] WHERE x
 
 def test_the_summary_sets_estimated_beside_measured_state_of_joins() -> None:
     source = Source(JOINED)
-    journal = Journal("journal", source.runner.job, source.catalog)
+    journal = Journal("journal", source.runner.job)
     for start in range(0, 40, 4):
         journal.hear([source.next([(at % 3, at, at) for at in range(start, start + 4)])])
     (join,) = journal.summary().joins

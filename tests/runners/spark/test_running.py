@@ -69,7 +69,7 @@ def test_a_budget_puts_work_off_and_changes_no_answer_even_over_a_restart(spark:
     assert first.reports()[-1].backlog == 0
     assert not first.is_active
     second = App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark, shards=5)
-    assert second.pipeline.job.shards == 3
+    assert second.job.shards == 3
     second.process_all_available()
     second.end()
     local = undisturbed(text)

@@ -12,12 +12,11 @@ from typing import Any
 
 from penstock.errors import CheckpointMoved, DamagedRecord, StateFormat
 from penstock.kernel.segments import FORMAT
-from penstock.lowering.stages import Job
-from penstock.plan.catalog import Catalog
+from penstock.model.elements import PLAN
+from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
-from penstock.runners.spark.checkpoints.plan_record import is_same, plan_record, told
 from penstock.runners.spark.checkpoints.records import create_record, read_record, replace_record
-from penstock.runners.spark.control import ControlLog
+from penstock.runners.spark.control import CONTROL_NAME, ControlLog
 from penstock.runners.spark.loop import Loop
 from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 
@@ -26,7 +25,7 @@ SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
 #: What a run has learnt: without it, it learns again.
 LEARNT = ("orders", "joins")
 #: Those that a start adds to a checkpoint of an earlier version.
-ADDED_LATER = (IDENTITY.name, "plan")
+ADDED_LATER = (IDENTITY.name,)
 #: State format of checkpoints that do not say which they have.
 _UNSAID = "2 or older"
 #: A path that Spark has written, up to the checkpoint.
@@ -49,6 +48,11 @@ class Checkpoint:
         self.control = ControlLog(self.directory / "penstock" / "control")
         self.loop = Loop(self.directory / "penstock" / "loop")
         self.lock = CheckpointLock(self.directory / "penstock" / "lock")
+
+    @property
+    def requests(self) -> Path:
+        """Where others ask a run to change."""
+        return self.directory / "penstock" / "requests"
 
     @property
     def spark(self) -> str:
@@ -133,31 +137,45 @@ class Checkpoint:
 
     # -- plan ---------------------------------------------------------------------------------------------------------
 
-    def settle_plan(self, job: Job, catalog: Catalog) -> None:
-        """Refuse an application whose state this is not, before Spark meets operators and sources it does not expect."""
+    def first_edition(self) -> Edition:
+        """The application as the first micro-batch knew it."""
+        return Edition.from_json(self._plan()["edition"])
+
+    def edition(self) -> Edition | None:
+        """The application as it was last decided; None before the first start."""
+        if self.recalled("plan") is None:
+            if self.last("offsets") is None:
+                return None
+            raise self._without_plan()
+        plans = [detail for kind, detail in self.control.read(0, len(self.control)) if kind == PLAN]
+        return Edition.from_json(plans[-1]) if plans else self.first_edition()
+
+    def _plan(self) -> dict[str, Any]:
+        known: dict[str, Any] = self.recalled("plan")
+        if (format_ := known.get("format", _UNSAID)) != FORMAT:
+            raise self._other_format(format_)
+        return known
+
+    def _without_plan(self) -> DamagedRecord | StateFormat:
+        """Checkpoints of early versions have no such record, and no copy of it."""
+        file = self.record("plan")
+        return DamagedRecord(file, "is missing") if copy_of(file).exists() else self._other_format(_UNSAID)
+
+    def _other_format(self, format_: int | str) -> StateFormat:
+        return StateFormat(
+            f"the checkpoint holds state format {format_}, this Penstock reads format {FORMAT}; "
+            "restart with the version that wrote it, or with a new checkpoint",
+            f"checkpoint '{self.directory}'",
+        )
+
+    def settle_edition(self, edition: Edition) -> None:
+        """Remember what the application is from the next micro-batch on."""
         # Without a planned micro-batch there is neither progress nor state: a mistake of the first start may be mended.
         if self.last("offsets") is None:
             for file in (self.record("plan"), copy_of(self.record("plan"))):
-                replace_record(file, plan_record(job, catalog))
-        else:
-            self._settle("plan", plan_record(job, catalog))
-            self.check_plan(job, catalog)
-
-    def check_plan(self, job: Job, catalog: Catalog) -> None:
-        """Refuse an application of another plan."""
-        known, plan = self.recalled("plan"), plan_record(job, catalog)
-        if known is not None and (format_ := known.get("format", _UNSAID)) != FORMAT:
-            raise StateFormat(
-                f"the checkpoint holds state format {format_}, this Penstock reads format {FORMAT}; "
-                "restart with the version that wrote it, or with a new checkpoint",
-                f"checkpoint '{self.directory}'",
-            )
-        if known is not None and not is_same(known, plan):
-            raise StateFormat(
-                f"the checkpoint belongs to another plan; {told(known, plan)}\nrestart the old application, or use a new "
-                "checkpoint; its answers then go to other directories, or with --append beside the files that are there",
-                f"checkpoint '{self.directory}'",
-            )
+                replace_record(file, {"format": FORMAT, "edition": edition.to_json()})
+        if self.edition() != edition:
+            self.control.append(PLAN, edition.to_json())
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -191,10 +209,11 @@ def decisions_planned(checkpoint: Path, epoch: int) -> int:
     file = checkpoint / "spark" / "offsets" / str(epoch)
     try:
         for line in file.read_text().splitlines():
-            # The first line is a version, the others are JSON: one of them is the offset of the control stream.
-            if line.startswith("{") and "decisions" in (offset := json.loads(line)):
-                return int(offset["decisions"])
-    except (OSError, ValueError) as failure:
+            # A version and something about the micro-batch, then a line for each source: its name and its offset.
+            name, _, offset = line.partition(":")
+            if name == CONTROL_NAME:
+                return int(json.loads(offset)["decisions"])
+    except (OSError, ValueError, KeyError) as failure:
         raise DamagedRecord(file, f"of Spark cannot be read ({failure})") from failure
     return 0
 

@@ -164,9 +164,6 @@ def _without_copy(place: Checkpoint, name: str, text: str) -> Finding:
     if name == IDENTITY.name:
         told = "removes it: the next start gives the checkpoint a new name, which its directories do not know: it needs --append"
         return Finding(file, text, told, partial(_remove, file))
-    if name == "plan":
-        told = "removes it: the next start writes it anew; state of another plan is still refused"
-        return Finding(file, text, told, partial(_remove, file))
     if name == "shards" and (shards := _shards_of_spark(place.directory, last)) is not None:
         told = f"writes {shards}, the number of partitions in Spark's offsets"
         return Finding(file, text, told, partial(replace_record, file, {"value": shards}))
