@@ -27,9 +27,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.common import feed_frame, main, session
 from penstock.apps.reading import read_text
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
 from penstock.runners.spark.due import oldest_due_us
-from penstock.runners.spark.session import query_session
+from penstock.runners.spark.run import Run
+from penstock.runners.spark.session import NAMED_SOURCES, query_session
 from penstock.runners.spark.sinks import MemorySink
 
 SHARDS = 2
@@ -148,7 +149,7 @@ def application(spark: SparkSession, name: str, text: str, given: argparse.Names
 
 def waited(run: Run, progress: Sequence[Mapping[str, Any]]) -> float:
     """Seconds from the arrival of the median row of a micro-batch to the end of the batch, when its answers are in the sink."""
-    dues = {report.epoch: oldest_due_us(run.pipeline.job, report) for report in run.reports()}
+    dues = {report.epoch: oldest_due_us(run.job, report) for report in run.reports()}
     found = []
     for each in progress:
         # Rows of this batch fell due between its own oldest row and the oldest row of the next batch.
@@ -167,6 +168,8 @@ def _micros(text: str) -> float:
 
 def sparks(spark: SparkSession, given: argparse.Namespace) -> Cost:
     own = query_session(spark, SHARDS)
+    for key in NAMED_SOURCES:  # as a user's own session has it
+        own.conf.unset(key)
     frame = feed_frame(own, "item_id BIGINT, price DOUBLE, ts TIMESTAMP", **BIDS).groupBy("item_id").count()
     writer = frame.writeStream.outputMode("update").format("noop")
     query = writer.option("checkpointLocation", tempfile.mkdtemp(prefix="penstock-bench-")).start()

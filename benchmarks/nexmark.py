@@ -31,7 +31,7 @@ from pyspark.sql import functions as f
 from benchmarks.common import Timing, feed_frame, main, session, timed
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.spark.pipeline import answers, build_pipeline
+from penstock.runners.spark.pipeline import build_pipeline, direct_answers
 from penstock.runners.spark.sources import read_stream
 
 EVENTS = 100_000
@@ -84,7 +84,7 @@ def ours(spark: SparkSession, query: str, batches: int) -> Timing:
     catalog = parse_application(_APPLICATION.format(auction=_AUCTION, bid=_BID, options=text), "nexmark")
     job = build_job(catalog, 2, [query])
     pipeline = build_pipeline(job, lambda stream: read_stream(spark, stream), None, uuid.uuid4().hex)
-    return timed(f"penstock {query}", answers(pipeline, pipeline.frame, query), EVENTS)
+    return timed(f"penstock {query}", direct_answers(pipeline.frame), EVENTS)
 
 
 def sparks_streams(spark: SparkSession, batches: int) -> tuple[DataFrame, DataFrame]:

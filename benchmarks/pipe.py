@@ -29,7 +29,7 @@ from penstock.operators.base import Stateless
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.composing import Leaf
 from penstock.runners.spark.inputs import input_of
-from penstock.runners.spark.pipeline import answers, build_pipeline
+from penstock.runners.spark.pipeline import build_pipeline, direct_answers
 
 _TEXT = """
 CREATE CQ answer AS SELECT l.key, l.id, l.value, l.ts, r.id AS id_r, r.value AS value_r, r.ts AS ts_r
@@ -65,7 +65,7 @@ def identity(spark: SparkSession, batches: int, times: float) -> Timing:
     catalog.add_query(parse_query(_TEXT, catalog))
     job = _without_join(build_job(catalog, 2), times)
     pipeline = build_pipeline(job, lambda stream: frames[stream.name], None, uuid.uuid4().hex)
-    return timed("identity kernel", answers(pipeline, pipeline.frame, "answer"), 2 * ROWS)
+    return timed("identity kernel", direct_answers(pipeline.frame), 2 * ROWS)
 
 
 def _without_join(job: Job, times: float) -> Job:

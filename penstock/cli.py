@@ -77,6 +77,10 @@ app = typer.Typer(
 )
 
 File = Annotated[str, typer.Argument(metavar="FILE", help=f"An application in SQL, or an example: {', '.join(EXAMPLES)}.")]
+Reset = Annotated[
+    list[str] | None, typer.Option(help="A query that begins anew, without the state of the checkpoint; may be repeated.")
+]
+OfRun = Annotated[Path | None, typer.Option(help="Directory of the run. Default: the only one in .penstock.")]
 Json = Annotated[bool, typer.Option("--json", help="Print data instead of text.")]
 Shards = Annotated[int, typer.Option(min=1, help="Parallel shards per stage.")]
 
@@ -113,9 +117,13 @@ def run(
     append: Annotated[
         bool, typer.Option("--append", help="Go on beside files of other checkpoints in the output directories, under other names.")
     ] = False,
+    reset: Reset = None,
     as_json: Json = False,
 ) -> None:
-    """Run an application until its data end, its time is over, or Ctrl-C."""
+    """Run an application until its data end, its time is over, or Ctrl-C.
+
+    On the checkpoint of an earlier text, queries that are the same go on with their state; see penstock diff.
+    """
     from penstock.apps.running import default_checkpoint, parse_conf, run_application
     from penstock.runners.spark.attended import Wishes
 
@@ -123,7 +131,7 @@ def run(
     wishes = Wishes(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
-        watch_joins=watch_joins, memory=memory, append=append,
+        watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()),
     )  # fmt: skip
     raise typer.Exit(run_application(file, wishes, as_json))
 
@@ -172,6 +180,49 @@ def heartbeat(
 
     number = beat(file, stream, moment, partition, checkpoint or default_checkpoint(file))
     print(f"decision {number}: from the next micro-batch on rows of '{stream}' that are older than {moment} are late")
+
+
+@app.command()
+def diff(
+    file: File,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run. Default: .penstock/NAME.")] = None,
+    reset: Reset = None,
+    as_json: Json = False,
+) -> None:
+    """What would a start with FILE do with the state of a checkpoint? Changes nothing. Exit code 1 if it would be refused."""
+    from penstock.apps.changing import difference
+    from penstock.apps.running import default_checkpoint
+
+    found = difference(file, checkpoint or default_checkpoint(file), reset or ())
+    _print(found, as_json)
+    raise typer.Exit(0 if found.can_start else 1)
+
+
+@app.command()
+def add(
+    statements: Annotated[str, typer.Argument(metavar="STATEMENTS", help="Such as 'CREATE CQ …', or a file that ends in .sql.")],
+    checkpoint: OfRun = None,
+) -> None:
+    """Add queries to an application while it runs; they see rows that come from now on."""
+    from penstock.apps.changing import add_queries, only_checkpoint, told
+
+    print(told(add_queries(statements, checkpoint or only_checkpoint())))
+
+
+@app.command()
+def drop(query: Annotated[str, typer.Argument(metavar="QUERY", help="The query to drop.")], checkpoint: OfRun = None) -> None:
+    """Drop a query of an application while it runs; what it keeps is forgotten."""
+    from penstock.apps.changing import drop_query, only_checkpoint, told
+
+    print(told(drop_query(query, checkpoint or only_checkpoint())))
+
+
+@app.command("list")
+def list_queries(checkpoint: OfRun = None, as_json: Json = False) -> None:
+    """Which queries run with a checkpoint, since when, and where their answers go."""
+    from penstock.apps.changing import listing, only_checkpoint
+
+    _print(listing(checkpoint or only_checkpoint()), as_json)
 
 
 @app.command()

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from penstock.apps.changing import told
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.app import App
 from penstock.runners.spark.attended import Outcome, Wishes, attend
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.live import Display, Ending, JsonLines, make_display
 
 
@@ -26,6 +28,7 @@ def run_application(name: str, wishes: Wishes, as_json: bool = False) -> int:
         display.say(f"warning: {warning}")
     if (wishes.checkpoint / "spark" / "commits").exists():
         display.say(f"continuing from checkpoint {wishes.checkpoint}")
+        _say_changes(display, app, wishes)
     outcome = attend(app, wishes, display)
     if as_json:
         print(json.dumps({"kind": "summary", **outcome.summary.to_json(), **_places(wishes, outcome)}))
@@ -33,6 +36,13 @@ def run_application(name: str, wishes: Wishes, as_json: bool = False) -> int:
         Ending(outcome.summary, "stopped" if outcome.signal else "ended").print_to(console)
         _say_places(console, name, wishes, outcome)
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _say_changes(display: Display, app: App, wishes: Wishes) -> None:
+    """What a changed text means for its queries; nothing if all of them go on."""
+    _, changes = app.following(Checkpoint(wishes.checkpoint), wishes.reset)
+    for line in told(changes).splitlines() if changes else ():
+        display.say(line)
 
 
 def _places(wishes: Wishes, outcome: Outcome) -> dict[str, str]:

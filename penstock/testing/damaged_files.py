@@ -105,8 +105,8 @@ def _account(
         return Outcome(name, records, time.monotonic() - begun, {}, {}, (f"the query has stopped: {failure}",))
     finally:
         run.stop()
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
+    outcome = outcome_of(run, name, records, time.monotonic() - begun, has_marks)
+    return replace(outcome, faults=(*outcome.faults, *look(run)))
 
 
 def main(arguments: Sequence[str] | None = None, show: Callable[[str], None] = print) -> int:

@@ -10,7 +10,8 @@ import pytest
 from nexmark_reference import REFERENCE, application_text, data_of, expected, rows_of, tuples
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
+from penstock.runners.spark.run import Run
 from penstock.runners.spark.session import create_session
 
 pytestmark = pytest.mark.spark
@@ -46,7 +47,7 @@ def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
 
 @pytest.fixture(scope="module")
 def tables(finished: Run) -> dict[str, pa.Table]:
-    streams = finished.app.catalog.streams.values()
+    streams = finished.catalog.streams.values()
     return {stream.name: data_of(pa.Table.from_batches(rows_of(stream, 0, EVENTS))) for stream in streams}
 
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from driver import BATCHES
+from later import first_batch_of, later_answers, tick_before
 from victim import Bag, Victim, assert_finishes
 
 #: On an idle machine each takes less than a minute; the limit is for machines that do much else.
@@ -27,6 +28,24 @@ def test_a_driver_killed_in_mid_stream_loses_nothing_and_repeats_nothing(victim:
     for after in moments:
         kill_in_mid_stream(victim, rng, after)
     assert_finishes(victim, expected)
+
+
+def test_queries_come_and_go_between_crashes(victim: Victim, expected: Bag, round_number: int) -> None:
+    """Queries that stay have all answers; those that come later those to the rows of their first micro-batch and after."""
+    rng = random.Random(3000 + round_number)
+    victim.driver = "changing.py"
+    for after in sorted(rng.sample(range(1, BATCHES + 2), 1 + round_number % 3)):
+        kill_in_mid_stream(victim, rng, after)
+    victim.start()
+    assert victim.finish() == 0, victim.log()
+    answers = victim.answers(("joined", "sold", "spilled", "grouped", "per_key", "per_count", "more"))
+    for query in ("joined", "sold", "spilled"):
+        assert answers[query] == expected[query], query
+    assert set(answers["grouped"]) < set(expected["grouped"])
+    assert answers["more"] == later_answers("more", 0)
+    first_tick = tick_before(victim.checkpoint, first_batch_of(victim.checkpoint, "per_key"))
+    for query in ("per_key", "per_count"):
+        assert answers[query] == later_answers(query, first_tick), query
 
 
 def test_killed_python_workers_are_replaced_and_their_shards_restored(victim: Victim, expected: Bag, round_number: int) -> None:

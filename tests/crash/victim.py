@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +30,13 @@ class Victim:
     master: str = "local[2,4]"  # a task may fail three times
     process: subprocess.Popen[bytes] | None = None
     family: dict[int, psutil.Process] = field(default_factory=dict)
+    driver: str = "driver.py"
 
     def start(self) -> None:
         arguments = [str(self.checkpoint), str(self.folder / "out"), self.master, *self.settings]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("driver.py")), *arguments], stdout=log, stderr=log, cwd=self.folder
+                [sys.executable, str(Path(__file__).with_name(self.driver)), *arguments], stdout=log, stderr=log, cwd=self.folder
             )
 
     @property
@@ -89,9 +90,9 @@ class Victim:
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-6000:]
 
-    def answers(self) -> Bag:
+    def answers(self, queries: Sequence[str] = QUERIES) -> Bag:
         found: Bag = {}
-        for query in QUERIES:
+        for query in queries:
             files = sorted((self.folder / "out" / query).glob("epoch=*/*.parquet"))
             found[query] = bag_of(pa.concat_tables(pq.ParquetFile(file).read() for file in files))
         return found

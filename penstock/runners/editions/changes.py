@@ -46,6 +46,12 @@ class Changes:
         """Whether anything changes."""
         return bool(self.continued or self.fresh or self.dropped or self.refused)
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Changes:
+        listed = {"kept": "kept", "continued": "changed", "fresh": "new", "reset": "reset", "dropped": "dropped"}
+        names = {own: tuple(found[shown]) for own, shown in listed.items()}
+        return cls(**names, refused={name: tuple(lines) for name, lines in found["incompatible"].items()})
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kept": list(self.kept), "changed": list(self.continued), "new": list(self.fresh), "reset": list(self.reset),

@@ -39,7 +39,7 @@ class Wishes:
         follow with the same checkpoint.
     log
         Where Spark's own messages go.
-    watch_joins, memory, append
+    watch_joins, memory, append, reset
         As in `App.start`.
     """
 
@@ -58,6 +58,7 @@ class Wishes:
     watch_joins: bool = False
     memory: str | None = None
     append: bool = False
+    reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
     place = Checkpoint(wishes.checkpoint)
     with interruptible(at_once=kill_java) as interrupt:
-        app.prepare(place, wishes.quarantine, wishes.append)
+        app.prepare(place, wishes.quarantine, wishes.append, wishes.reset)
         try:
             return _with_spark(app, wishes, display, interrupt, place)
         except Exception as failure:
@@ -124,6 +125,7 @@ def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, 
         shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
         policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
         watch_joins=wishes.watch_joins, memory=wishes.memory, append=wishes.append,
+        reset=wishes.reset,
     )  # fmt: skip
     learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
     journal = Journal(app.catalog.name, run.job, run.filters, learnt)

@@ -52,7 +52,7 @@ _WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
 }
 
 #: Offsets by name: streams of an application may come and go with its queries.
-_NAMED_SOURCES: Mapping[str, str] = {
+NAMED_SOURCES: Mapping[str, str] = {
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     "spark.sql.streaming.offsetLog.formatVersion": "2",
 }
@@ -151,14 +151,14 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
     own = clone_session(spark)
     for key, value in {**REQUIRED, **_READING, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
         own.conf.set(key, value)
-    for key, value in {**_NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}.items():
+    for key, value in {**NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}.items():
         own.conf.set(key, value)
     return own
 
 
 def named_reader(spark: SparkSession, name: str) -> Any:
     """A reader of a stream; in sessions of queries that Penstock starts Spark knows the stream by its name."""
-    is_named = all(spark.conf.get(key, "") == value for key, value in _NAMED_SOURCES.items())
+    is_named = all(spark.conf.get(key, "") == value for key, value in NAMED_SOURCES.items())
     return spark.readStream.name(name) if is_named else spark.readStream
 
 

@@ -166,16 +166,16 @@ def set_aside(job: Job, report: BatchReport) -> dict[str, int]:
     Of a stream that several entries read the entry with most of a reason counts: what one refuses another mostly refuses too.
     """
     found: Counter[str] = Counter()
-    by_stream = _entries_by_stream(job)
-    for names in by_stream.values():
-        most: Counter[str] = Counter()
-        for name in names:
-            most |= Counter(report.set_aside.get(name, {}))
-        found += most
-    sources = {name for names in by_stream.values() for name in names}
+    streams = _entries_by_stream(job).keys()
+    most: dict[str, Counter[str]] = {}
     for owner, reasons in report.set_aside.items():
-        found += Counter({} if owner in sources else reasons)
-    return dict(found)
+        # Also entries of queries that are gone: they are called after their stream.
+        stream = owner.partition("@")[0]
+        if stream in streams:
+            most[stream] = most.get(stream, Counter()) | Counter(reasons)
+        else:
+            found += Counter(reasons)
+    return dict(sum(most.values(), found))
 
 
 def _entries_by_stream(job: Job) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.metadata.scoped import read_statement
-from penstock.runners.spark.app import Run
+from penstock.runners.spark.run import Run
 
 _OUTCOMES = ("used", "filtered", "late", "bad", "violating", "after_end")
 #: Formats that get the same records and must come to the same result. ORC files of Arrow do not say which calendar they use, so
@@ -94,7 +94,7 @@ def _missing_marks(
 def _entries_of(run: Run, query: str) -> list[str]:
     return [
         source.route.entry
-        for stage in run.pipeline.job.stages
+        for stage in run.job.stages
         for source in stage.sources
         if any(
             query in node.queries and any(entry == source.route.entry for entry, _ in node.sources) for node in stage.graph.nodes
@@ -104,7 +104,7 @@ def _entries_of(run: Run, query: str) -> list[str]:
 
 def _is_readable(text: str, run: Run) -> bool:
     try:
-        read_statement(text, run.app.catalog.streams["s"].schema, "", 0)
+        read_statement(text, run.catalog.streams["s"].schema, "", 0)
     except PenstockError:
         return False
     return True

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from penstock.kernel.packets import Packet
 from penstock.runners.spark import clock
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
 from penstock.runners.spark.control import ControlLog, ControlSource
+from penstock.runners.spark.run import Run
 
 TICK = 1_000_000
 

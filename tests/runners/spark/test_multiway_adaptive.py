@@ -13,8 +13,9 @@ import pytest
 from hosts import answers
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App, Run
+from penstock.runners.spark.app import App
 from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.run import Run
 from penstock.runners.spark.tally import tally_readers
 
 pytestmark = pytest.mark.spark
