@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
 from penstock.errors import InvalidDeclaration, StateFormat, UnknownQuery
+from penstock.model.schema import sql_type
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import tree
-from penstock.runners.editions.content import contents, meaning
+from penstock.runners.editions.content import contents, meaning, streams_of
 from penstock.runners.editions.edition import ADD, Began, Edition, Step, parsed
 
 #: Changes of a query that are listed; who has changed more has another query.
@@ -136,8 +137,9 @@ class _Sorted:
         self.dropped = [name for began in before.generations for name in began.living if name not in wanted.catalog.queries]
 
     def _is_same(self, query: ContinuousQuery, began: Began) -> bool:
-        then = self._as_begun(began)
-        return meaning(then, query.name) == meaning(self._wanted.catalog, query.name)
+        # What BEGIN NOW has meant it means for as long as the query runs.
+        now = parsed(self._wanted.name, self._wanted.steps, began.now_us)
+        return meaning(self._as_begun(began), query.name) == meaning(now, query.name)
 
     def _as_begun(self, began: Began) -> Catalog:
         return parsed(self._before.name, began.steps, began.now_us)
@@ -195,11 +197,23 @@ class _Sorted:
     def _words(self, name: str) -> tuple[str, ...]:
         began = self._before.began(name)
         assert began is not None
-        before, after = (_lines(catalog.queries[name]) for catalog in (self._as_begun(began), self._wanted.catalog))
-        found = list(_told(before, after))
+        catalogs = (self._as_begun(began), parsed(self._wanted.name, self._wanted.steps, began.now_us))
+        found = [*_told(*(_lines(catalog.queries[name]) for catalog in catalogs)), *_other_columns(name, *catalogs)]
         if not found:
             return ("columns, keys, constraints, functions or queries that it reads have changed",)
         return (*found[:_MOST], *([f"and {len(found) - _MOST} more"] if len(found) > _MOST else ()))
+
+
+def _other_columns(query: str, before: Catalog, after: Catalog) -> Iterator[str]:
+    """Columns of its streams that have another type."""
+    for stream in streams_of(before, query):
+        now = after.streams.get(stream.name.lower())
+        for field_ in stream.schema if now is not None else ():
+            assert now is not None
+            type_ = now.schema[field_.name].type if field_.name in now.schema else None
+            if type_ != field_.type:
+                shown = "none" if type_ is None else sql_type(type_)
+                yield f"column '{field_.name}' of stream '{stream.name}' is {sql_type(field_.type)}, now {shown}"
 
 
 def _lines(query: ContinuousQuery) -> list[str]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from penstock.kernel.graph import GraphNode
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.stages import Generation, Job, Stage, build_generations
+from penstock.model.declarations import StreamDeclaration
 from penstock.operators.base import Stateless
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.relational import Scan, walk
 
 #: Operators whose state decides no answer.
 _WITHOUT_STATE = (Stateless, AdaptiveFilter)
@@ -38,6 +40,13 @@ def _with_read(catalog: Catalog, query: str) -> set[str]:
             found.add(name)
             waiting += [each.lower() for each in catalog.queries[name].depends_on]
     return found
+
+
+def streams_of(catalog: Catalog, query: str) -> list[StreamDeclaration]:
+    """Streams whose rows reach a query, also through others."""
+    plans = [catalog.queries[name].plan for name in sorted(_with_read(catalog, query.lower()))]
+    found = {node.stream.name: node.stream for plan in plans for node in walk(plan) if isinstance(node, Scan)}
+    return list(found.values())
 
 
 @dataclass(frozen=True)

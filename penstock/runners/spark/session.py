@@ -158,7 +158,7 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
 
 def named_reader(spark: SparkSession, name: str) -> Any:
     """A reader of a stream; in sessions of queries that Penstock starts Spark knows the stream by its name."""
-    is_named = all(spark.conf.get(key, "") == value for key, value in NAMED_SOURCES.items())
+    is_named = all(spark.conf.get(key) == value for key, value in NAMED_SOURCES.items())
     return spark.readStream.name(name) if is_named else spark.readStream
 
 

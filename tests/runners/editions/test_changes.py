@@ -128,3 +128,15 @@ def test_an_edition_survives_being_written_down() -> None:
     import json
 
     assert Edition.from_json(json.loads(json.dumps(edition.to_json()))) == edition
+
+
+def test_now_means_what_it_meant_when_the_query_began() -> None:
+    since = "CREATE CQ since BEGIN NOW AS SELECT item, COUNT(*) AS n FROM bid [RANGE 1 DAY] GROUP BY item;"
+    edition, _ = changed(first(BUSY), 2, later=[(ADD, since)], now_us=5_000_000)
+    _, changes = changed(edition, 2, file=edition.file + "-- later", now_us=9_000_000)
+    assert (changes.kept, bool(changes)) == (("busy", "since"), False)
+
+
+def test_a_column_of_another_type_is_told() -> None:
+    _, changes = changed(first(BUSY), 2, file=STREAM.replace("item BIGINT", "item STRING") + BUSY)
+    assert "column 'item' of stream 'bid' is BIGINT, now STRING" in changes.refused["busy"]
