@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import PLAN, Control
-from penstock.runners.spark.checkpoints.records import create_record, read_record
+from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
 from penstock.runners.spark.clock import Clock, told
 from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
@@ -60,8 +60,11 @@ class ControlLog:
         with self._lock:
             number = len(self)
             # Another process, such as `penstock tune`, may take the number first.
-            while not create_record(self.file(number), {"kind": kind, "detail": dict(detail or {})}):
+            record = {"kind": kind, "detail": dict(detail or {})}
+            while not create_record(self.file(number), record):
                 number += 1
+            if kind == PLAN:  # nothing else says which queries there are
+                replace_record(copy_of(self.file(number)), record)
             return number
 
     def file(self, number: int) -> Path:

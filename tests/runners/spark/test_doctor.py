@@ -14,8 +14,9 @@ from penstock.cli import app
 from penstock.errors import CheckpointInUse, ForeignDirectory, UserError
 from penstock.runners.destinations import QUARANTINE
 from penstock.runners.spark.app import App
-from penstock.runners.spark.checkpoints.checkpoint import SETTLED, Checkpoint, copy_of
+from penstock.runners.spark.checkpoints.checkpoint import SETTLED, Checkpoint
 from penstock.runners.spark.checkpoints.doctor import examine, repair
+from penstock.runners.spark.checkpoints.records import copy_of
 from penstock.runners.spark.ownership.claims import claim
 from penstock.runners.spark.ownership.folders import LocalFolder
 
@@ -93,7 +94,7 @@ def test_what_was_learnt_may_be_learnt_again_and_drafts_go(tmp_path: Path) -> No
 
 
 def planned(checkpoint: Path, decisions: int, is_committed: bool) -> None:
-    (checkpoint / "spark" / "offsets" / "1").write_text(f'v1\n{{}}\n{{"decisions": {decisions}}}')
+    (checkpoint / "spark" / "offsets" / "1").write_text(f'v2\n{{}}\npenstock_control:{{"decisions": {decisions}}}')
     if is_committed:
         (checkpoint / "spark" / "commits" / "1").write_text("v1\n{}")
 
@@ -124,6 +125,16 @@ def test_decisions_are_repaired_unless_a_batch_that_is_to_be_repeated_needs_them
     repeated = damaged("repeated", 1, 3, is_committed=False)
     assert not repair(repeated.directory).is_healthy
     assert "backup" in str(examine(repeated.directory))
+
+
+def test_a_change_of_the_queries_is_restored_from_its_copy(tmp_path: Path) -> None:
+    place = begun(tmp_path)
+    edition, _ = App.from_text(TEXT + "CREATE CQ more AS SELECT k FROM s;", "app").following(place)
+    place.settle_edition(edition)
+    planned(tmp_path, 1, is_committed=False)
+    place.control.file(0).write_bytes(b"")
+    assert repair(tmp_path).is_healthy
+    assert place.edition() == edition
 
 
 def test_files_of_spark_are_named_and_not_touched(tmp_path: Path) -> None:

@@ -95,9 +95,7 @@ CHANGED = {
 }
 
 
-def test_a_checkpoint_refuses_queries_that_mean_something_else_and_goes_on_with_its_own(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_checkpoint_refuses_what_means_something_else_and_goes_on_with_its_own(spark: SparkSession, tmp_path: Path) -> None:
     text = application(
         total=400, queries=QUERIES + "CREATE CQ since BEGIN NOW AS SELECT key, count(*) FROM lefts [RANGE 1 DAY] GROUP BY key;"
     )

@@ -15,7 +15,7 @@ from penstock.kernel.segments import FORMAT
 from penstock.model.elements import PLAN
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
-from penstock.runners.spark.checkpoints.records import create_record, read_record, replace_record
+from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
 from penstock.runners.spark.control import CONTROL_NAME, ControlLog
 from penstock.runners.spark.loop import Loop
 from penstock.runners.spark.ownership.claims import IDENTITY, Writer
@@ -191,11 +191,6 @@ class Checkpoint:
     def last(self, log: str) -> int | None:
         """Number of the newest entry in one of Spark's logs."""
         return max(entries(self.directory, log), default=None)
-
-
-def copy_of(record: Path) -> Path:
-    """Beside the record, for `penstock doctor`."""
-    return record.with_name(f".{record.name}.copy")
 
 
 def entries(checkpoint: Path, log: str) -> list[int]:

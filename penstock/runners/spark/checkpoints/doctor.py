@@ -21,7 +21,6 @@ from penstock.runners.spark.checkpoints.checkpoint import (
     LEARNT,
     SETTLED,
     Checkpoint,
-    copy_of,
     decisions_planned,
     entries,
     is_copy,
@@ -29,7 +28,7 @@ from penstock.runners.spark.checkpoints.checkpoint import (
     state_roots,
 )
 from penstock.runners.spark.checkpoints.lock import is_held
-from penstock.runners.spark.checkpoints.records import read_record, replace_record
+from penstock.runners.spark.checkpoints.records import copy_of, read_record, replace_record
 from penstock.runners.spark.ownership.claims import IDENTITY
 from penstock.runners.spark.ownership.folders import LocalFolder
 
@@ -207,7 +206,9 @@ def _decisions(place: Checkpoint) -> Iterator[Finding]:
 
 
 def _decision(place: Checkpoint, number: int, text: str, carried: int, planned: int) -> Finding:
-    file = place.control.file(number)
+    file, copy = place.control.file(number), copy_of(place.control.file(number))
+    if not _damage(copy):
+        return Finding(file, text, "restores it from its copy", partial(_copy, copy, file))
     if carried <= number < planned:
         return Finding(
             file, text, "the micro-batch that is to be repeated has taken the decision in, and must take in the same again: take "

@@ -34,6 +34,11 @@ def create_record(path: Path, value: Any) -> bool:
     return True
 
 
+def copy_of(record: Path) -> Path:
+    """Beside the record, for `penstock doctor`."""
+    return record.with_name(f".{record.name}.copy")
+
+
 def read_record(path: Path) -> Any:
     """What the file holds; None if there is none.
 
