@@ -24,6 +24,8 @@ from penstock.runners.spark.answer_files import AnswerFiles, Targets, can_write
 
 #: Options by which Delta knows a transaction that it has seen: an application, and a number that only grows.
 _TRANSACTION = ("txnappid", "txnversion")
+#: What a message of Kafka has; of a frame with other columns Spark would write these alone, without a word.
+_OF_MESSAGES = {"key", "value", "topic", "partition", "headers"}
 
 
 class DriverSink(Protocol):
@@ -191,10 +193,17 @@ class FormatSink(SparkSink):
         return {**self.options, "txnAppId": self.transactions, "txnVersion": str(epoch)}
 
     def write_frame(self, epoch: int, frame: DataFrame) -> None:
-        if self.kind == "kafka" and "value" not in frame.columns:
-            frame = frame.selectExpr("to_json(struct(*)) AS value")
+        if self.kind == "kafka":
+            frame = messages(frame)
         mode = "overwrite" if self.kind == "noop" else "append"
         frame.write.format(self.kind).options(**self.options_of(epoch)).mode(mode).save()
+
+
+def messages(rows: DataFrame) -> DataFrame:
+    """Answers as messages of Kafka: as they are if their columns are those of messages, else each as a JSON object."""
+    kinds = dict(rows.dtypes)
+    is_message = kinds.get("value") in ("string", "binary") and kinds.keys() <= _OF_MESSAGES
+    return rows if is_message else rows.select(f.to_json(f.struct("*")).alias("value"))
 
 
 @dataclass(frozen=True, slots=True)

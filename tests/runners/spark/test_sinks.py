@@ -17,7 +17,7 @@ from penstock.model.declarations import Destination
 from penstock.runners.spark.app import App
 from penstock.runners.spark.failures import QueryFailed
 from penstock.runners.spark.ownership.folders import HadoopFolder, LocalFolder
-from penstock.runners.spark.sinks import make_sink
+from penstock.runners.spark.sinks import make_sink, messages
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark
@@ -129,6 +129,18 @@ def test_a_new_checkpoint_is_refused_by_the_answers_of_the_old_one_and_loses_non
     elsewhere = HadoopFolder(spark, f"{tmp_path}/elsewhere")
     assert [elsewhere.create_claim("owner", {"id": word}) for word in ("first", "second")] == [True, False]
     assert elsewhere.claims() == {"owner": {"id": "first"}}
+
+
+def test_no_column_of_an_answer_is_missing_in_its_message(spark: SparkSession) -> None:
+    """Spark would write a column called value alone, or refuse a number in it."""
+
+    def written(row: str) -> list[dict[str, object]]:
+        return messages(spark.sql(f"SELECT {row}")).toArrow().to_pylist()
+
+    assert written("1L AS id, 'a' AS name") == [{"value": '{"id":1,"name":"a"}'}]
+    assert written("1L AS id, 'a' AS value") == [{"value": '{"id":1,"value":"a"}'}]
+    assert written("1.5D AS value") == [{"value": '{"value":1.5}'}]
+    assert written("'k' AS key, 'a' AS value, 't' AS topic") == [{"key": "k", "value": "a", "topic": "t"}]
 
 
 def test_mistakes_in_destinations_say_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
