@@ -182,6 +182,14 @@ class UnknownExample(UnknownName):
     code = "apps.unknown-name"
 
 
+class RefusedByRun(UserError):
+    """What a run has said to a request of another process: its own error, in its words."""
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code = code
+        super().__init__(text.removeprefix(f"{code}  "))
+
+
 class UnknownQuery(UnknownName):
     code = "apps.unknown-query"
 

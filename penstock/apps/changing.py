@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.apps.reading import read_text
-from penstock.errors import UserError
+from penstock.errors import RefusedByRun, UserError
 from penstock.language.application import read_utf8
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
@@ -91,7 +91,7 @@ def _change(checkpoint: Path, kind: str, text: str) -> Changes:
     if is_held(place.lock.file):
         found = ask(place.requests, kind, text, lambda: is_held(place.lock.file))
         if "text" in found:
-            raise UserError(found["text"])
+            raise RefusedByRun(found["code"], found["text"])
         return Changes.from_json(found["changes"])
     place.lock.take()
     try:
