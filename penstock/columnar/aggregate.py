@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from penstock.columnar.binned import MOST_TERMS, Doubles, add_doubles, add_sums, exact, rounded
 from penstock.columnar.codes import as_integers, canonical, group_codes, order_codes, owned, shared, validity
+from penstock.columnar.compiling import njit
 from penstock.errors import NumericOverflow, TypeMistake
 from penstock.model.batch import Int64s
 

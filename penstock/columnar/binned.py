@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from penstock.columnar.codes import Bools, owned, shared
+from penstock.columnar.compiling import njit
 from penstock.model.batch import Int64s
 
 Doubles = npt.NDArray[np.float64]

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from penstock.columnar.compiling import njit
 from penstock.model.batch import Int64s
 
 Bools = npt.NDArray[np.bool_]

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
+
+from penstock.columnar.compiling import njit
 
 UInt64s = npt.NDArray[np.uint64]
 

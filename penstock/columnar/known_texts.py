@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from penstock.columnar.codes import Bools, shared, validity
+from penstock.columnar.compiling import njit
 from penstock.model.batch import Int64s
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
+from penstock.columnar.compiling import njit
 from penstock.columnar.hashing import UInt64s, byte_layout, fixed_words, mixed
 from penstock.model.batch import Int64s
 

@@ -30,6 +30,19 @@ def test_a_driver_killed_in_mid_stream_loses_nothing_and_repeats_nothing(victim:
     assert_finishes(victim, expected)
 
 
+def test_a_driver_killed_while_files_are_put_in_place_leaves_each_answer_once(
+    victim: Victim, expected: Bag, round_number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = ("before whole", "amid parts", "after whole", "before parts")[round_number % 4]
+    monkeypatch.setenv("PENSTOCK_DIES", moment)
+    monkeypatch.setenv("PENSTOCK_DIED", str(victim.folder / "died"))
+    victim.driver = "dying.py"
+    victim.start()
+    assert victim.finish() != 0, "it did not die"
+    assert (victim.folder / "died").exists()
+    assert_finishes(victim, expected)
+
+
 def test_queries_come_and_go_between_crashes(victim: Victim, expected: Bag, round_number: int) -> None:
     """Queries that stay have all answers; those that come later those to the rows of their first micro-batch and after."""
     rng = random.Random(3000 + round_number)

@@ -59,6 +59,9 @@ class _Segment:
     def is_whole(self, closed: int) -> bool:
         return self.last_least >= closed and self.dead is None
 
+    def num_living(self, closed: int) -> int:
+        return self.rows.num_rows if self.is_whole(closed) else int(np.count_nonzero(self.living(closed)))
+
     def living(self, closed: int) -> Bools:
         alive = self.last >= closed
         return alive if self.dead is None else alive & ~self.dead
@@ -133,16 +136,16 @@ class Panes:
     def expire(self, closed: int) -> None:
         """Let rows die whose windows are all below `closed`."""
         touched = [key for key, part in self._segments.items() if part.last_least < closed]
-        before = sum(int(self._segments[key].living(self.closed).sum()) for key in touched)
+        before = sum(self._segments[key].num_living(self.closed) for key in touched)
         self.closed = closed
-        self.expired += before - sum(int(self._segments[key].living(closed).sum()) for key in touched)
+        self.expired += before - sum(self._segments[key].num_living(closed) for key in touched)
         self._clean(touched)
 
     def _clean(self, touched: list[int]) -> None:
         """Drop segments without living rows, rewrite those with less than half."""
         for key in touched:
             part = self._segments[key]
-            alive = 0 if part.last_greatest < self.closed else int(part.living(self.closed).sum())
+            alive = 0 if part.last_greatest < self.closed else part.num_living(self.closed)
             if 2 * alive < part.rows.num_rows:
                 self._replace([key])
 
@@ -180,7 +183,7 @@ class Panes:
 
     def clear(self) -> int:
         """Forget everything; returns how many rows were alive."""
-        alive = sum(int(part.living(self.closed).sum()) for part in self._segments.values())
+        alive = sum(part.num_living(self.closed) for part in self._segments.values())
         self._segments.clear()
         self._log.clear()
         self._tombstones.clear()
@@ -199,13 +202,16 @@ class Panes:
         return found
 
     def counters(self) -> dict[str, int]:
-        living = self.everything().rows
         return {
-            "state_rows": living.num_rows,
+            "state_rows": sum(part.num_living(self.closed) for part in self._segments.values()),
             "state_bytes": self._log.num_bytes + self._tombstones.num_bytes,
             "segments": len(self._log) + len(self._tombstones),
-            "groups": self._layout.number_of_groups(living),
         }
+
+    @property
+    def num_groups(self) -> int:
+        """Groups with a living row; all of them are looked at."""
+        return self._layout.number_of_groups(self.everything().rows)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
         meta = {"next": [self._log.next, self._tombstones.next], "closed": self.closed, "expired": self.expired}

@@ -32,6 +32,8 @@ from penstock.operators.joins.window_join_violations import MOST_MARKERS, Marker
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
 OUTPUT_ROWS = 1 << 20
+#: Combinations of several runs are put together up to this number.
+_FEW_ROWS = 1 << 13
 
 #: Results of fewer rows are put together: behind a join of several inputs each piece costs more than its rows.
 _SMALL_ROWS = 4096
@@ -63,6 +65,19 @@ class Combination:
 
     def subset(self, rows: Int64s) -> Combination:
         return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
+
+
+def _together(pieces: list[Combination], port: int) -> list[Combination]:
+    """Combinations that differ in the run of one input, as one if few: a step costs as much for a row as for a thousand."""
+    if len(pieces) < 2 or sum(piece.num_rows for piece in pieces) > _FEW_ROWS:
+        return pieces
+    first = pieces[0]
+    rows = {other: np.concatenate([piece.parts[other][1] for piece in pieces]) for other in first.parts}
+    parts = {other: (batch, rows[other]) for other, (batch, _) in first.parts.items()}
+    taken = Batch.concat([batch.take(mine) for batch, mine in (piece.parts[port] for piece in pieces)])
+    parts[port] = (taken, np.arange(taken.num_rows))
+    key_rows, hashes = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("key_rows", "hashes"))
+    return [Combination(parts, first.keys, key_rows, hashes)]
 
 
 class WindowJoin:
@@ -192,7 +207,7 @@ class WindowJoin:
         if not others:
             return self._results(found)
         results: list[Batch] = []
-        for _, wider in self._wider(found, others[0]):
+        for wider in _together([wider for _, wider in self._wider(found, others[0])], others[0]):
             results += self._combine(wider, others[1:])
         return results
 

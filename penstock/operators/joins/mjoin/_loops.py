@@ -9,10 +9,11 @@ changing the stamp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
+
+from penstock.columnar.compiling import njit
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -28,7 +29,7 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 def compiled(loop: Loop) -> Loop:
     """Compile once and keep the result beside the module, without losing the signature."""
-    return cast(Loop, njit(cache=True)(loop))
+    return njit(cache=True)(loop)
 
 
 @compiled

@@ -6,11 +6,11 @@ Logical time: each arrival, flush, purge and disk join is one tick. A tuple is i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 
+from penstock.columnar.compiling import njit
 from penstock.operators.joins.pjoin.layout import (
     AWAY,
     BUFFER,
@@ -44,7 +44,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 def compiled(loop: Loop) -> Loop:
     """Compile once and keep the result beside the module, without losing the signature."""
-    return cast(Loop, njit(cache=True)(loop))
+    return njit(cache=True)(loop)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from numba import njit, types
+from numba import types
 from numba.experimental import structref
+
+from penstock.columnar.compiling import njit
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -55,9 +57,9 @@ structref.define_proxy(Reference, MemoryType, list(FIELDS))
 
 def compiled(function: Function) -> Function:
     """Compile a function that only compiled functions call."""
-    return cast(Function, njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 def entry(function: Function) -> Function:
     """Compile a function that is called from outside; what is compiled is kept on disk."""
-    return cast(Function, njit(cache=True, no_cfunc_wrapper=True)(function))
+    return njit(cache=True, no_cfunc_wrapper=True)(function)

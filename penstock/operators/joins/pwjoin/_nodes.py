@@ -54,6 +54,7 @@ def link_time(m: Any, stream: Any, node: Any) -> None:
     else:
         m.nodes[after, lay.TIME_BEFORE] = node
     m.nodes[node, lay.LINKS] |= lay.IN_TIME
+    m.nodes[node, lay.IN_STREAM] = stream
 
 
 @compiled
@@ -153,13 +154,13 @@ def gather(m: Any, inode: Any, place: Any, start: Any, low: Any, high: Any) -> A
 
 @entry
 def live_rows(m: Any, stream: Any, rows: Any) -> None:
-    """Write the rows of the stored tuples of a stream, by the order of its window."""
-    node, end = m.streams[stream, lay.FIRST], 0
-    while node != lay.NONE:
-        if m.nodes[node, lay.ROW] != lay.NONE:
+    """Write the rows of the stored tuples of a stream, in any order: nodes as they lie are read faster than along their list."""
+    end = 0
+    for node in range(m.numbers[lay.NODES_USED]):
+        is_linked = m.nodes[node, lay.LINKS] & lay.IN_TIME and m.nodes[node, lay.IN_STREAM] == stream
+        if is_linked and m.nodes[node, lay.ROW] != lay.NONE:
             rows[end] = m.nodes[node, lay.ROW]
             end += 1
-        node = m.nodes[node, lay.TIME_NEXT]
 
 
 @compiled

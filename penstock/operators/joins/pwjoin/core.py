@@ -284,7 +284,7 @@ class JoinCore:
         return state, inodes, markers, scheduled, 8 * words
 
     def live_rows(self, stream: int) -> Int64s:
-        """Rows of the stored tuples of a stream, in the order of its time list."""
+        """Rows of the stored tuples of a stream, in any order."""
         rows = np.empty(int(self.memory.streams[stream, lay.STORED]), np.int64)
         live_rows(self._reference, stream, rows)
         return rows

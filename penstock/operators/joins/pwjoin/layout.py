@@ -20,8 +20,8 @@ from penstock.operators.joins.pwjoin.trace import TOTALS
 NONE = -1
 
 #: T-Node. AT is what the window looks at: the time, or the number of the row in its stream. ROW is NONE when the tuple is gone
-#: and the node only waits to be unlinked. OWNER is the I-Node, or in hash tables the key itself.
-TS, AT, ROW, OWNER, TIME_NEXT, TIME_BEFORE, VALUE_NEXT, VALUE_BEFORE, LINKS, RING = range(10)
+#: and the node only waits to be unlinked. OWNER is the I-Node, or in hash tables the key itself. IN_STREAM has it in its time list.
+TS, AT, ROW, OWNER, TIME_NEXT, TIME_BEFORE, VALUE_NEXT, VALUE_BEFORE, LINKS, RING, IN_STREAM = range(11)
 IN_TIME, IN_VALUE = 1, 2
 #: I-Node. MASK has a bit for each stream that announced the key. PROP_TIME is the least moment after which it may leave.
 KEY, CHAIN, MASK, STATUS, PROP_TIME, NONEMPTY, SINCE, VISIT, STREAM = range(9)
@@ -141,7 +141,7 @@ def new_memory(config: JoinConfig, collect: bool) -> Memory:
     """An empty core."""
     streams = config.streams
     return Memory(
-        nodes=np.zeros((64, 10), np.int64),
+        nodes=np.zeros((64, 11), np.int64),
         inodes=np.zeros((64, 9), np.int64),
         lists=np.zeros((64, streams, 5), np.int64),
         buckets=np.full((_tables(config), config.buckets or (1024 if config.state == "tables" else 64), 2), NONE, np.int64),

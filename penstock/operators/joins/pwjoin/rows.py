@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,18 +72,18 @@ class RowStore:
     def tidy(self, live: Int64s) -> None:
         """Write segments anew when half of all rows are dead, or when there are too many; `live` are the numbers of the others."""
         if self.num_rows > 2 * len(live) + _SPARE or (not len(live) and self._segments):
-            self._rewrite(0, len(self._segments), np.sort(live))
+            self._rewrite(0, len(self._segments), live)
         while len(self._segments) > MOST_SEGMENTS:
             sizes = [len(a.rows) + len(b.rows) for a, b in zip(self._segments, self._segments[1:], strict=False)]
             at = int(np.argmin(sizes))
-            self._rewrite(at, at + 2, np.sort(live))
+            self._rewrite(at, at + 2, live)
 
     def needs_tidying(self, live: int) -> bool:
         return self.num_rows > 2 * live + _SPARE or len(self._segments) > MOST_SEGMENTS or (not live and bool(self._segments))
 
     def _rewrite(self, first: int, last: int, live: Int64s) -> None:
         parts = self._segments[first:last]
-        alive = [is_member(part.rows, live) for part in parts]
+        alive = are_members([part.rows for part in parts], live)
         kept = [(part, mask) for part, mask in zip(parts, alive, strict=True) if mask.any()]
         self._segments[first:last] = []
         for part in parts:
@@ -118,10 +118,9 @@ class RowStore:
 
     def snapshot(self, live: Int64s) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
         """Names of the segments with their flags, and the segments."""
-        live = np.sort(live)
         names, segments = [], {}
-        for segment in self._segments:
-            alive = is_member(segment.rows, live)
+        flags_of = are_members([segment.rows for segment in self._segments], live)
+        for segment, alive in zip(self._segments, flags_of, strict=True):
             body = f"{self.name}-{segment.number}"
             columns = [*segment.batch.stored().columns, pa.array(segment.rows), pa.array(segment.ats)]
             fields = [*segment.batch.stored().schema, pa.field(_ROW, pa.int64()), pa.field(_AT, pa.int64())]
@@ -164,3 +163,13 @@ def is_member(rows: Int64s, ascending: Int64s) -> Mask:
     places = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)
     found: Mask = ascending[places] == rows
     return found
+
+
+def are_members(pieces: Sequence[Int64s], wanted: Int64s) -> list[Mask]:
+    """Which rows of ascending pieces, that follow each other, are among others."""
+    if not pieces:
+        return []
+    first, last = int(pieces[0][0]), int(pieces[-1][-1])
+    is_wanted = np.zeros(last - first + 1, np.bool_)
+    is_wanted[wanted[(wanted >= first) & (wanted <= last)] - first] = True
+    return [is_wanted[rows - first] for rows in pieces]
