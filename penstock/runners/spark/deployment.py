@@ -65,11 +65,17 @@ class Deployment:
 
     @property
     def direct(self) -> str:
-        """The only query, if its only destination is one that only Spark can write: then its answers leave as plain columns."""
+        """The query whose answers leave as plain columns; empty: all leave as packets."""
+        return self.host.direct
+
+    def directly(self) -> Deployment:
+        """With plain columns, if there is only one query and only Spark can write its only destination."""
         if len(self.sinks) != 1 or self.job.stages[0].exchanges:
-            return ""
+            return self
         ((query, mine),) = self.sinks.items()
-        return query if len(mine) == 1 and isinstance(mine[0], SparkSink) else ""
+        if len(mine) != 1 or not isinstance(mine[0], SparkSink):
+            return self
+        return replace(self, host=replace(self.host, direct=query, output_schema=self.job.outputs[query].arrow))
 
     def fits(self, running: Deployment) -> bool:
         """Whether the plan with which Spark runs another edition serves this one too."""
@@ -105,6 +111,19 @@ class Deployments:
             self._made[edition.number] = self._make(edition)
         return self._made[edition.number]
 
+    def base(self, edition: Edition, is_alone: bool) -> Deployment:
+        """What Spark's plan is made for.
+
+        Parameters
+        ----------
+        is_alone
+            Whether no micro-batch of another edition is to be repeated, which would not find the columns it has.
+        """
+        self._made.clear()
+        found = self.of(edition)
+        self._made[edition.number] = found.directly() if is_alone else found
+        return self._made[edition.number]
+
     def forget(self, edition: Edition) -> None:
         """An edition that did not come into force; another one may get its number."""
         self._made.pop(edition.number, None)
@@ -120,10 +139,7 @@ class Deployments:
             job.stages[0], self.shards, self.run, self.policy, quarantine=refused, files=shard_targets(sinks),
             leaving=leaving(sinks), edition=edition.number,
         )  # fmt: skip
-        found = Deployment(edition, job, sinks, host)
-        if found.direct:
-            host = replace(host, direct=found.direct, output_schema=job.outputs[found.direct].arrow)
-        return replace(found, host=host)
+        return Deployment(edition, job, sinks, host)
 
     def _sinks_of(self, edition: Edition, query: str, claims: Claims) -> list[Sink]:
         began = edition.began(query)

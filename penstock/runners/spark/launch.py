@@ -10,11 +10,12 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
 from penstock.plan.analysis.clock import tick_us
+from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.control import control_frame
 from penstock.runners.spark.delivery import Delivery
-from penstock.runners.spark.deployment import Deployment, Deployments, Functions
+from penstock.runners.spark.deployment import Deployments, Functions
 from penstock.runners.spark.kafka import ask_partitions, asked_streams
 from penstock.runners.spark.pipeline import application_frame
 from penstock.runners.spark.sources import read_stream
@@ -55,8 +56,9 @@ class Launch:
         if not wanted.budget:
             self._forget_budget()
 
-    def start(self, deployment: Deployment) -> tuple[Any, Delivery]:
+    def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
+        deployment = self.deployments.base(edition, self._is_alone(edition))
         catalog, checkpoint = deployment.catalog, self.checkpoint
         control, loop = checkpoint.control.directory, checkpoint.loop
         controls = control_frame(self.spark, str(control), self.shards, str(loop.directory), tick_us(catalog))
@@ -70,6 +72,10 @@ class Launch:
         elif self.wanted.trigger:
             writer = writer.trigger(processingTime=self.wanted.trigger)
         return writer.start(), delivery
+
+    def _is_alone(self, edition: Edition) -> bool:
+        last = self.checkpoint.last("offsets")
+        return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last) == edition
 
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""

@@ -50,10 +50,9 @@ class Run:
         self._requests.start(lambda: self.is_active)
 
     def _begin(self, edition: Edition) -> None:
-        deployment = self._launch.deployments.of(edition)
-        self.query, self._delivery = self._launch.start(deployment)
+        self.query, self._delivery = self._launch.start(edition)
         #: What Spark's plan was made for, and what is in force.
-        self._base = self._deployment = deployment
+        self._base = self._deployment = self._delivery.current
 
     @property
     def job(self) -> Job:

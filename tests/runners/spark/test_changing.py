@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def wait_for(run: Run, query: str, rows: int = 1) -> None:
     while (found := run.results(query)) is None or found.num_rows < rows:
         assert run.is_active, run.wait()
         assert time.monotonic() < deadline, f"no answers of {query}"
+        time.sleep(0.05)
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
@@ -142,3 +150,25 @@ def test_a_changed_text_keeps_the_state_of_what_is_the_same(spark: SparkSession,
     runner.run({"lefts": [batch for part in feed.ranges(0, feed.total) for batch in feed.batches(part, stream.schema.arrow)]})
     runner.end()
     assert set(bag(found)) == set(bag(runner.collected.rows("total")))
+
+
+def test_the_only_query_of_spark_s_own_format_gets_company_and_is_alone_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Alone its answers leave as plain columns, beside others as packets; no answer may be lost where that changes."""
+    checkpoint, text = tmp_path / "checkpoint", STREAM.format(name="lefts", total=", total '3000'")
+    text += TOTAL.replace(";", f" OUTPUT TO json OPTIONS (path '{tmp_path}/out');")
+    run = App.from_text(text, "app").start(checkpoint, spark=spark, shards=2, trigger="200 milliseconds")
+    wait_until(lambda: list((tmp_path / "out").glob("epoch=*")))
+    run.add(KEYS)
+    wait_for(run, "keys")
+    run.drop("keys")
+    run.stop()
+    again = App.from_text(text, "app").start(checkpoint, spark=spark)
+    again.process_all_available()
+    again.end()
+    found = [json.loads(line) for file in (tmp_path / "out").glob("epoch=*/*.json") for line in file.read_text().splitlines()]
+    runner = LocalRunner(build_job(parse_application(text), 2))
+    stream = parse_application(text).streams["lefts"]
+    feed = Playback.from_text(stream.source.options)
+    runner.run({"lefts": [batch for part in feed.ranges(0, feed.total) for batch in feed.batches(part, stream.schema.arrow)]})
+    runner.end()
+    assert bag(found) == bag(runner.collected.rows("total"))
