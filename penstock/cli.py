@@ -250,9 +250,12 @@ def demo(
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
 ) -> None:
     """Run an example with its built-in feed on Spark in local mode."""
-    from penstock.apps.demo import run_demo
+    from penstock.apps.beginning import begin_demo
 
-    raise typer.Exit(run_demo(name, seconds, as_json, plain))
+    folder = begin_demo(name)
+    from penstock.apps.demo import run_demo  # takes seconds, in which Java starts
+
+    raise typer.Exit(run_demo(name, seconds, folder, as_json, plain))
 
 
 @app.command()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from penstock.apps.beginning import CONF, MASTER, SHARDS, log_in
 from penstock.apps.reading import read_text
 from penstock.apps.table import example_named
 from penstock.apps.telling import Telling
@@ -18,9 +18,7 @@ from penstock.runners.spark.app import App
 from penstock.runners.spark.attended import Outcome, Wishes, attend
 from penstock.runners.spark.contrast import Contrast, Meter, Metered
 from penstock.runners.spark.live import Display, Ending, Silence, make_display
-from penstock.runners.spark.session import SHORT_LIVED
 
-_MASTER = "local[2]"
 #: Python workers and the operators' queues are fed twice a second: answers come within one, and two cores have time left.
 _TRIGGER = "500 milliseconds"
 
@@ -35,9 +33,8 @@ class Demo:
 
     def wishes(self) -> Wishes:
         return Wishes(
-            self.folder / "checkpoint", seconds=self.seconds, ends=True, trigger=_TRIGGER, shards=2, master=_MASTER,
-            quarantine=self.folder / "quarantine", log=self.folder / "spark.log",
-            conf={"spark.driver.extraJavaOptions": SHORT_LIVED},
+            self.folder / "checkpoint", seconds=self.seconds, ends=True, trigger=_TRIGGER, shards=SHARDS, master=MASTER,
+            quarantine=self.folder / "quarantine", log=log_in(self.folder), conf=CONF,
         )  # fmt: skip
 
     def run(self, display: Display) -> Outcome:
@@ -48,11 +45,13 @@ class Demo:
             shutil.rmtree(wishes.checkpoint, ignore_errors=True)
 
 
-def run_demo(name: str, seconds: float, as_json: bool = False, is_plain: bool = False) -> int:
+def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_plain: bool = False) -> int:
     """Run it, show it, print the summary; returns the exit code.
 
     Parameters
     ----------
+    folder
+        As `begin_demo` has made it.
     seconds
         How long rows flow; starting Spark and closing what is open come on top.
     as_json
@@ -69,7 +68,7 @@ def run_demo(name: str, seconds: float, as_json: bool = False, is_plain: bool = 
     if example.story:
         display.say(example.story)
     display = Telling(display, *example.sentences) if example.sentences else display
-    demo = Demo(example.name, seconds, Path(tempfile.mkdtemp(prefix="penstock-demo-")))
+    demo = Demo(example.name, seconds, folder)
     outcome = demo.run(Metered(display, meter) if meter else display)
     contrast = meter.most if meter else None
     if as_json:

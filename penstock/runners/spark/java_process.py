@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
+
+#: A start that is under way.
+_begun: list[threading.Thread] = []
+
+
+def begin_java(conf: Mapping[str, str], log: Path, home: AbstractContextManager[None]) -> None:
+    """Start the process, with its messages in a file, and do not wait for it; whoever needs it waits, and starts it if it failed.
+
+    Parameters
+    ----------
+    home
+        What must hold while it starts.
+    """
+
+    def launch() -> None:
+        with home, log.open("ab") as file, suppress(Exception):
+            _launch(conf, {"stdout": file, "stderr": file})
+
+    log.parent.mkdir(parents=True, exist_ok=True)
+    thread = threading.Thread(target=launch, name="penstock-java", daemon=True)
+    _begun.append(thread)
+    thread.start()
 
 
 def start_java(conf: Mapping[str, str]) -> None:
@@ -17,10 +42,15 @@ def start_java(conf: Mapping[str, str]) -> None:
     terminals do, would otherwise end it under the feet of this one, which could then stop nothing in order. It cannot be left
     behind: it ends when its input does, and that does when this process ends.
     """
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return
+    while _begun:
+        _begun.pop().join()
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _launch(conf, {})
+
+
+def _launch(conf: Mapping[str, str], process: Mapping[str, Any]) -> None:
     settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    SparkContext._ensure_initialized(gateway=launch_gateway(settings, {"start_new_session": True}))
+    SparkContext._ensure_initialized(gateway=launch_gateway(settings, {"start_new_session": True, **process}))
 
 
 def has_java_ended() -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -15,7 +17,7 @@ from penstock.runners.spark.class_archive import using_archive
 from penstock.runners.spark.home import quick_home
 from penstock.runners.spark.interrupts import keeping_handler
 from penstock.runners.spark.java import use_java
-from penstock.runners.spark.java_process import start_java
+from penstock.runners.spark.java_process import begin_java, start_java
 from penstock.runners.spark.packages import require_packages
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -88,6 +90,24 @@ def create_session(
     master
         As for `spark-submit`; None leaves the choice to the environment, or `local[*]`.
     """
+    given, is_alone = _settings(name, master, shards, conf)
+    try:
+        with quick_home() if is_alone else nullcontext():
+            return _created(given)
+    except PenstockError:
+        raise
+    except Exception as failure:
+        raise _not_started(failure, given) from failure
+
+
+def begin_session(name: str, master: str, shards: int, conf: Mapping[str, str], log: Path) -> None:
+    """Let Java start while this process imports what it needs; `create_session` with the same arguments goes on from there."""
+    given, is_alone = _settings(name, master, shards, conf)
+    begin_java(given, log, quick_home() if is_alone else nullcontext())
+
+
+def _settings(name: str, master: str | None, shards: int, conf: Mapping[str, str] | None) -> tuple[dict[str, str], bool]:
+    """What Spark is told, and whether all of it runs on this machine."""
     use_java()
     # Workers must run the interpreter that has Penstock, not whichever `python3` comes first.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -99,16 +119,10 @@ def create_session(
         **(ON_ONE_MACHINE if is_alone else {}), "spark.sql.shuffle.partitions": str(shards), **(conf or {}),
     }  # fmt: skip
     given |= {key: f"{_ARROW_WITHOUT_CHECKS} {given.get(key, '')}".strip() for key in _JAVA_OPTIONS}
-    try:
-        if not is_alone:
-            return _created(given)
-        with quick_home():
-            driver = _JAVA_OPTIONS[0]
-            return _created({**_WORKERS_ON_ONE_MACHINE, **given, driver: using_archive(given[driver])})
-    except PenstockError:
-        raise
-    except Exception as failure:
-        raise _not_started(failure, given) from failure
+    if is_alone:
+        driver = _JAVA_OPTIONS[0]
+        given = {**_WORKERS_ON_ONE_MACHINE, **given, driver: using_archive(given[driver])}
+    return given, is_alone
 
 
 def _created(given: Mapping[str, str]) -> SparkSession:
