@@ -120,6 +120,9 @@ class Kernel:
         self._heirs: dict[str, list[str]] = {}
         #: Operators whose queries have all ended.
         self._retired: set[str] = set()
+        #: What policies have been told, and of whom that has changed since.
+        self._told_views: dict[str, OperatorView] = {}
+        self._changed = set(self._work)
         self._outputs_of: dict[Port, list[str]] = {}
         for name, port in graph.outputs.items():
             self._outputs_of.setdefault(port, []).append(name)
@@ -185,6 +188,7 @@ class Kernel:
             self._budget_rows = control.detail.get("rows")
         elif control.kind == "statistics":
             self._statistics = {node: (float(c), float(s)) for node, (c, s) in control.detail["operators"].items()}
+            self._changed = set(self._work)
         self.policy.on_control(control)
         # A decision may name the operators it is for; the name is no part of what they hear.
         named = control.detail.get("to", self._work)
@@ -267,6 +271,7 @@ class Kernel:
             if work is None or (isinstance(element, End) and element.query and element.query not in work.node.queries):
                 continue
             item = _Item(number, element)
+            self._changed.add(target)
             work.queue.append(item)
             work.waiting_rows += item.rows
         self._answers += [Answer(output, element) for output in self._outputs_of.get(port, ())]
@@ -310,6 +315,7 @@ class Kernel:
         return item.rows
 
     def _head(self, work: _Work, left: int | None) -> _Item:
+        self._changed.add(work.node.id)
         item = work.queue.popleft()
         limit = SLICE_ROWS if left is None else max(min(SLICE_ROWS, left), 1)
         if left is not None and isinstance(item.element, Batch) and item.rows > limit:
@@ -355,7 +361,12 @@ class Kernel:
         return tuple(self._work)
 
     def views(self) -> list[OperatorView]:
-        return [self._view(work) for work in self._work.values()]
+        """All operators, as policies see them; only those whose queue has changed are looked at again."""
+        if self._changed or len(self._told_views) != len(self._work):
+            fresh = {node: self._view(work) for node, work in self._work.items() if node in self._changed}
+            self._told_views = {node: fresh.get(node) or self._told_views[node] for node in self._work}
+            self._changed = set()
+        return list(self._told_views.values())
 
     def _view(self, work: _Work) -> OperatorView:
         node = work.node.id
@@ -405,6 +416,7 @@ class Kernel:
         self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
         self._set_aside = {owner: Counter(reasons) for owner, reasons in state.meta.get("set_aside", {}).items()}
         self.crossed = dict(state.meta.get("crossed", {}))
+        self._changed = set(self._work)
         self._retired = set(state.meta.get("retired", ())) & self._work.keys()
         for node in self._retired:
             del self._work[node]

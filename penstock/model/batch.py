@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class Batch:
     rows: pa.RecordBatch
     ts: Int64s
     pos: Int64s
+    #: What `stored` has made.
+    _stored: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def num_rows(self) -> int:
@@ -67,7 +69,12 @@ class Batch:
         return Batch(rows, self.ts, self.pos)
 
     def stored(self) -> pa.RecordBatch:
-        """One record batch that holds everything, for segments and packets."""
+        """One record batch that holds everything, for segments and packets; made once, as snapshots ask again and again."""
+        if not self._stored:
+            self._stored.append(self._as_stored())
+        return self._stored[0]
+
+    def _as_stored(self) -> pa.RecordBatch:
         arrays = [*self.rows.columns, pa.array(self.ts, pa.int64()), pa.array(self.pos, pa.int64())]
         fields = [*self.rows.schema, pa.field(TS, pa.int64()), pa.field(POS, pa.int64())]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

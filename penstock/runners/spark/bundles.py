@@ -37,6 +37,8 @@ class StoredSegment:
     start: int
     size: int
     rows: pa.RecordBatch | None = None
+    #: The bytes of a small one, which may be written again with others.
+    body: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,18 @@ def change(segments: Mapping[str, pa.RecordBatch], before: Stored, version: str)
     for name, rows in segments.items():
         if name in now:
             continue
-        body = encode_segment(rows)
+        known = kept.get(name)
+        body = known.body if known is not None and known.body is not None else encode_segment(rows)
         is_spilled = SPILLED in (rows.schema.metadata or {})
-        if is_spilled or len(body) >= LARGE_BYTES:
+        is_large = is_spilled or len(body) >= LARGE_BYTES
+        if is_large:
             place = f"{name}@{version}", 0
             blobs[place[0]] = body
         else:
             place = f"@{version}", len(bundle)
             bundle += body
-        known = kept.get(name, StoredSegment(version, "", 0, 0, None if is_spilled else rows))
-        now[name] = replace(known, blob=place[0], start=place[1], size=len(body))
+        first = known or StoredSegment(version, "", 0, 0, None if is_spilled else rows, None if is_large else body)
+        now[name] = replace(first, blob=place[0], start=place[1], size=len(body))
     if bundle:
         blobs[f"@{version}"] = bytes(bundle)
     used = {item.blob for item in now.values()}
