@@ -215,6 +215,8 @@ class Ingress:
     def _bad(self, packet: Packet) -> Quarantined:
         assert packet.batch is not None
         self.totals["bad"] += packet.batch.num_rows
+        if packet.text:
+            return Quarantined(packet.batch, packet.reason, packet.text, self.spec.stream)
         text = f"{packet.batch.num_rows} rows of stream '{self.spec.stream}' are {packet.reason}"
         if self.spec.on_bad is RowPolicy.ERROR:
             raise BadRows(f"{text}; repair the source, or declare ON BAD ROWS QUARANTINE", f"stream '{self.spec.stream}'")

@@ -53,6 +53,8 @@ class Packet:
         A promise made upstream (derived streams, heartbeats): nothing older comes from this partition.
     total
         Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
+    reason, text
+        Why rows are bad, and in words where an operator has said so: then it has also decided what becomes of them.
     edges
         For declared attributes: first and last value and where they stand (clustered), greatest value and last position
         (ordered), values (clustered, where rows have no order). `PAST`, `OVER`: what is said about time.
@@ -71,6 +73,7 @@ class Packet:
     total: int = 0
     filtered: int = 0
     reason: str = ""
+    text: str = ""
     edges: Mapping[str, Any] = field(default_factory=dict)
     control: Control | None = None
     ends: tuple[str, ...] = ()
@@ -91,6 +94,8 @@ class Packet:
             header["t"] = [self.total, self.filtered]
         if self.reason:
             header["r"] = self.reason
+        if self.text:
+            header["x"] = self.text
         if self.edges:
             header["d"] = dict(self.edges)
         if self.ends:
@@ -120,6 +125,7 @@ class Packet:
             total=total,
             filtered=filtered,
             reason=found.get("r", ""),
+            text=found.get("x", ""),
             edges=found.get("d", {}),
             control=Control(control[0], control[1], control[2]) if control else None,
             ends=tuple(found.get("q", ())),

@@ -18,6 +18,7 @@ from penstock.errors import InvalidPattern
 from penstock.kernel.damage import BAD, CALENDAR
 from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
+from penstock.kernel.sifting import Sieve, Unjudged
 from penstock.kernel.spreading import by_shard, split_mark
 from penstock.metadata.listed import ListedMarks, read_listed
 from penstock.metadata.scoped import coded, read_statement
@@ -32,8 +33,12 @@ from penstock.model.scoped import ScopedPunctuation
 TIME, PARTITION, POSITION, MARK, KEEP = "_time", "_partition", "_position", "_mark", "_keep"
 #: Whether a column that must have a value, and that the entry does not have, has none.
 MISSING = "_missing"
+#: Number of a row among those that the task has read together, and before the names of columns that only filters look at.
+ROW, READ = "_row", "_read:"
 #: Their types; texts where nothing is said.
 SYSTEM_TYPES = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_(), MISSING: pa.bool_()}
+
+_NOT_SHOWN = (KEEP, PARTITION, MISSING, ROW)
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.
 _PARTITION_BITS = MOST_PARTITIONS.bit_length() - 1
@@ -77,7 +82,7 @@ class Route:
         return {old: new for old, new in self.kept if not known or old in known}
 
 
-def pack(rows: pa.RecordBatch, route: Route, base: int) -> Iterator[tuple[int, Packet]]:
+def pack(rows: pa.RecordBatch, route: Route, base: int, sieve: Sieve | None = None) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
 
     Whether rows are late is not known here: that depends on what earlier micro-batches promised, not on the rows, files or
@@ -89,9 +94,11 @@ def pack(rows: pa.RecordBatch, route: Route, base: int) -> Iterator[tuple[int, P
         Entry columns, then the system columns that the host knows.
     base
         Position of the first row where the source has no positions of its own.
+    sieve
+        Judges rows that are sound and that the condition of the entry keeps.
     """
     for partition, part, positions in _by_partition(rows, base):
-        yield from _pack_partition(part, positions, route, partition, base)
+        yield from _pack_partition(part, positions, route, partition, base, sieve)
 
 
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
@@ -119,15 +126,18 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 
 
 def _pack_partition(
-    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int, sieve: Sieve | None
 ) -> Iterator[tuple[int, Packet]]:
     first, last = (int(positions[0]), int(positions[-1])) if len(positions) else (base, base - 1)
     found = _take_marks(rows, positions, route, partition)
     rows, positions = found.rows, found.positions
     good, bad = _sound(rows, route, partition)
     yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
+    wanted = good & _mask(rows, KEEP)
+    wanted, unjudged = _sift(rows, positions, wanted, sieve) if sieve is not None else (wanted, ())
+    yield from _unjudged(rows, positions, unjudged, route, partition, first)
     batch = _entry_batch(rows, positions, good, route)
-    kept = _mask(rows, KEEP)[good]
+    kept = wanted[good]
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
     edges |= _scope_edge(found.scopes, positions, route) | _time_edges(found, route)
     broken |= _after_listed(batch, found.listed, route)
@@ -141,7 +151,7 @@ def _pack_partition(
         yield shard, Packet(
             route.entry, PacketKind.ROWS, partition, first, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
             total=rows.num_rows + len(found.unreadable) if shard == home else 0,
-            filtered=int((~kept).sum()) if shard == home else 0, edges=edges, last=last,
+            filtered=int((~kept).sum()) - sum(len(item.rows) for item in unjudged) if shard == home else 0, edges=edges, last=last,
         )  # fmt: skip
     # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
     if (kept & broken).any():
@@ -205,10 +215,13 @@ def _misses_a_value(rows: pa.RecordBatch, route: Route) -> npt.NDArray[np.bool_]
 def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route) -> Batch:
     arrays = [_as(rows.column(item.name), item.type) for item in route.columns]
     columns = pa.RecordBatch.from_arrays(arrays, schema=route.columns)
-    if good.all():
-        return Batch(columns, int64s(rows.column(TIME)), positions)
-    ts = int64s(pc.fill_null(rows.column(TIME), 0))
-    return Batch(columns, ts, positions).filter(good)
+    return Batch(columns, _times(rows), positions).filter(good)
+
+
+def _times(rows: pa.RecordBatch) -> Int64s:
+    """Event times; of rows without one it does not matter what stands there."""
+    column = rows.column(TIME)
+    return int64s(pc.fill_null(column, 0) if column.null_count else column)
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -223,7 +236,7 @@ def _refused(
     home = partition % route.shards
     for reason, mask in bad.items():
         chosen = np.flatnonzero(mask)
-        shown = rows.drop_columns([name for name in (KEEP, PARTITION, MISSING) if name in rows.schema.names])
+        shown = rows.drop_columns([name for name in rows.schema.names if name in _NOT_SHOWN or name.startswith(READ)])
         batch = Batch(shown.take(pa.array(chosen)), np.zeros(len(chosen), np.int64), positions[chosen])
         yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason=reason)
     if bad_marks:
@@ -231,6 +244,34 @@ def _refused(
         where = np.array([position for position, _ in bad_marks], np.int64)
         batch = Batch(texts, np.zeros(len(where), np.int64), where)
         yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason="bad-punctuation")
+
+
+def _sift(
+    rows: pa.RecordBatch, positions: Int64s, wanted: npt.NDArray[np.bool_], sieve: Sieve
+) -> tuple[npt.NDArray[np.bool_], list[Unjudged]]:
+    passed, unjudged = sieve(rows, _times(rows), positions, np.flatnonzero(wanted))
+    found = np.zeros(rows.num_rows, np.bool_)
+    found[passed] = True
+    return found, unjudged
+
+
+def _unjudged(
+    rows: pa.RecordBatch, positions: Int64s, found: Sequence[Unjudged], route: Route, partition: int, first: int
+) -> Iterator[tuple[int, Packet]]:
+    """Rows that no filter could judge: nothing is wrong with them, but neither wanted nor unwanted they are set apart."""
+    if not found:
+        return
+    columns = {item.name: rows.column(item.name) for item in route.columns}
+    for name in rows.schema.names:
+        if name.startswith(READ):
+            columns.setdefault(name.removeprefix(READ), rows.column(name))
+    shown, times = pa.RecordBatch.from_pydict(columns), _times(rows)
+    for item in found:
+        batch = Batch(shown.take(pa.array(item.rows)), times[item.rows], positions[item.rows])
+        yield (
+            partition % route.shards,
+            Packet(route.entry, PacketKind.BAD, partition, first, batch, reason=item.reason, text=item.text),
+        )
 
 
 # -- punctuations ----------------------------------------------------------------------------------------------------

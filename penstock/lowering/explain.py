@@ -40,7 +40,7 @@ from penstock.lowering.multiway import probes_text, spread_of, with_copies
 from penstock.lowering.patterns import shown_patterns
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.row_patterns import shown_search
-from penstock.lowering.stages import Exchange, Job, SourceEntry, build_job
+from penstock.lowering.stages import PACKING, Exchange, Job, SourceEntry, build_job
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.analysis.clock import clock_lines
@@ -58,8 +58,9 @@ from penstock.plan.nodes.relational import Node, Reference, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.apply import rewritten
 
-CATALYST, KERNEL, QUERY = "catalyst", "kernel", "query"
+CATALYST, BEFORE, KERNEL, QUERY = "catalyst", "packing", "kernel", "query"
 ONE_SHARD = "one shard"
+_NOWHERE = (0, "", "")
 #: Operators longer than this do not push the places of the others to the right.
 _WIDEST = 76
 
@@ -73,7 +74,7 @@ class Operation:
     text, more
         The node in one line, and further lines.
     where
-        Catalyst, the kernel, or another query whose answers are read.
+        Catalyst, the packing tasks before the exchange, the kernel, or another query whose answers are read.
     keys
         Columns whose hash spreads its input over the shards; "any" where it does not matter.
     state
@@ -102,7 +103,7 @@ class Operation:
     def place(self) -> str:
         if self.where == QUERY:
             return "see there"
-        first = "Catalyst" if self.where == CATALYST else f"round {self.stage}"
+        first = {CATALYST: "Catalyst", BEFORE: "before the shuffle"}.get(self.where, f"round {self.stage}")
         by = (
             ""
             if self.where != KERNEL or self.keys == "any"
@@ -119,7 +120,7 @@ class Operation:
             "operator": self.text,
             "details": list(self.more),
             "where": self.where,
-            "round": self.stage or None,
+            "round": self.stage if self.where == KERNEL and self.stage else None,
             "partitioned_by": self.keys or None,
             "columns": list(self.columns),
             "state": list(self.state),
@@ -241,6 +242,7 @@ def explain(
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
+    users |= {name: queries for name, (_, queries) in job.sifting.items()}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
     clocked = tuple(clock_lines(final))
     return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked)
@@ -253,7 +255,8 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
         if isinstance(node, PatternMatch):  # it is said when each condition is tested
             more = [line for line in more if not line.startswith("where ")]
         where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL
-        stage, name, keys = job.placements.get((0, repr(node)), (0, "", "")) if where == KERNEL else (0, "", "")
+        stage, name, keys = job.placements.get((0, repr(node)), _NOWHERE) if where == KERNEL else _NOWHERE
+        where = BEFORE if stage == PACKING else where
         sizes = [holding.rows for holding in found.holdings]
         return Operation(
             first,
@@ -375,6 +378,7 @@ def _source_lines(source: SourceEntry, stage: int) -> list[str]:
     stream = source.prefix.stream
     form = f" ({stream.source.format})" if stream.source.format else ""
     where = [f"  . where: {_condition(source)}"] if source.prefix.conditions else []
+    where += [f"  . then: {', '.join(item.name for item in source.prefix.filters)}"] if source.prefix.filters else []
     asked = "those that Kafka has" if stream.source.format.lower() == "kafka" else "those that rows show"
     known = f"{stream.known_partitions}, all waited for" if stream.known_partitions else asked
     parts = [f"  . source partitions by {stream.partition_column}: {known}"] if stream.partition_column else []
@@ -395,6 +399,7 @@ def _source_json(source: SourceEntry, stage: int) -> dict[str, Any]:
         "keys": _keys(source.route.keys),
         "columns": _crossing(source),
         "condition": _condition(source),
+        "filters": [item.name for item in source.prefix.filters],
     }
 
 

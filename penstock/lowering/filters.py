@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import InvalidConfiguration
+from penstock.expressions.nodes import Expr
 from penstock.expressions.user_functions import FunctionKind, applications
 from penstock.model.order_hints import OrderHint
 from penstock.operators.filtering.descriptors import Arrangement, Filter
@@ -15,6 +16,7 @@ from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.orderer import Orderer
 from penstock.operators.filtering.predicates import Condition
 from penstock.operators.filtering.settings import Algorithm, FilterSettings, Mode, OrderSettings
+from penstock.operators.select import Select
 from penstock.plan.nodes import filtering as nodes
 
 _POLICY = "policy"
@@ -71,9 +73,20 @@ def _usual_cost(item: nodes.Conjunct) -> float:
     return _SEARCH_COST + sum(_USUAL_COST[call.function.kind] for call in applications(item.condition))
 
 
-def filter_recipe(node: nodes.AdaptiveFilter) -> FilterRecipe:
-    """How to make the operator of a node; refuses now what its shards would refuse: circles of guards, too many conditions."""
-    recipe = FilterRecipe(node.input.schema.arrow, node.conjuncts, filter_settings(node.hint))
+@dataclass(frozen=True)
+class SelectRecipe:
+    """How to make an operator that keeps the rows that meet one condition; can be shipped."""
+
+    schema: pa.Schema
+    condition: Expr
+
+    def __call__(self) -> Select:
+        return Select(self.schema, self.condition)
+
+
+def filter_recipe(schema: pa.Schema, conjuncts: tuple[nodes.Conjunct, ...], hint: OrderHint | None) -> FilterRecipe:
+    """How to make an adaptive filter; refuses now what its tasks would refuse: circles of guards, too many conditions."""
+    recipe = FilterRecipe(schema, conjuncts, filter_settings(hint))
     Arrangement(tuple(recipe.filters()))
     return recipe
 

@@ -1,11 +1,18 @@
-"""The stateless prefix of a stream: filters and select lists that Catalyst evaluates before rows cross into Python."""
+"""The stateless prefix of a stream: filters and select lists that are evaluated before rows cross into shards.
+
+Catalyst evaluates them, or the packing task does. Conditions that only Python can evaluate are part of it where packing tasks
+know the decisions about their order, which is in applications.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts, substitute
+from penstock.expressions.nodes import Column, Expr, columns_of, conjoin, conjuncts, substitute
 from penstock.expressions.spark_sql import is_for_python
+from penstock.kernel.sifting import Sifting
+from penstock.lowering.filters import FilterRecipe, SelectRecipe, filter_recipe, filter_settings
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
 from penstock.plan.analysis.filtering import runs_in_kernel
@@ -18,13 +25,39 @@ UNREAD = "_unread_"
 
 
 @dataclass(frozen=True)
+class PrefixFilter:
+    """Conditions over the columns of a stream that only Python can evaluate.
+
+    Parameters
+    ----------
+    name
+        What reports and decisions call it; unique in the job.
+    columns
+        Columns of the stream that it reads.
+    """
+
+    name: str
+    make: Callable[[], Sifting]
+    columns: tuple[str, ...]
+
+    @property
+    def content(self) -> str:
+        """What it does, whatever it is called."""
+        return repr(self.make.named("") if isinstance(self.make, FilterRecipe) else self.make)
+
+
+@dataclass(frozen=True)
 class Prefix:
-    """A stream, a condition over its columns, and named expressions over its columns."""
+    """A stream, a condition over its columns, and named expressions over its columns.
+
+    `filters` see the rows that meet the condition, one after the other.
+    """
 
     stream: StreamDeclaration
     items: tuple[tuple[str, Expr], ...]
     conditions: tuple[Expr, ...]
     schema: Schema
+    filters: tuple[PrefixFilter, ...] = ()
 
     @property
     def condition(self) -> Expr | None:
@@ -53,38 +86,58 @@ class Prefix:
         fields = tuple(Field(f"{UNREAD}{name}", self.stream.schema[name].type) for name in missing)
         if not missing:
             return self
-        return Prefix(self.stream, (*self.items, *items), self.conditions, Schema((*self.schema, *fields), self.schema.owner))
-
-    def pruned(self, needed: set[str]) -> Prefix:
-        """Only the columns somebody reads: what is not needed does not cross."""
-        items = tuple((name, expr) for name, expr in self.items if name in needed)
-        return Prefix(self.stream, items, self.conditions, self.schema.select([name for name, _ in items]))
+        return replace(self, items=(*self.items, *items), schema=Schema((*self.schema, *fields), self.schema.owner))
 
 
 def prefix_of(node: Node) -> Prefix | None:
-    """The prefix that `node` is, or None if something lies below that only the kernel can run."""
+    """The prefix that `node` is, or None if something lies below that only Python can evaluate."""
     if isinstance(node, Scan):
         names = zip(node.schema.names, node.stream.schema.names, strict=True)
         return Prefix(node.stream, tuple((name, Column(source)) for name, source in names), (), node.schema)
-    if not isinstance(node, Select | Project) or _is_for_kernel(node):
+    if not isinstance(node, Select | Project):
         return None
     below = prefix_of(node.input)
-    if below is None:
+    return None if below is None else grown(below, node)
+
+
+def grown(below: Prefix, node: Select | Project) -> Prefix | None:
+    """The prefix with one more node, or None if only Python can evaluate that."""
+    if _is_for_python(node):
         return None
     known = dict(below.items)
     if isinstance(node, Select):
         more = tuple(substitute(part, known) for part in conjuncts(node.condition))
         if any(map(is_for_python, more)):
             return None
-        return Prefix(below.stream, below.items, (*below.conditions, *more), below.schema)
+        return replace(below, conditions=(*below.conditions, *more))
     items = tuple((name, substitute(expr, known)) for name, expr in node.items)
     if any(is_for_python(expr) for _, expr in items):  # what is computed from each other has become too much
         return None
-    return Prefix(below.stream, items, below.conditions, node.schema)
+    return replace(below, items=items, schema=node.schema)
 
 
-def _is_for_kernel(node: Select | Project) -> bool:
-    """Whether only Python can evaluate the node."""
+def sifted(below: Prefix, node: Select, name: str) -> Prefix:
+    """The prefix with conditions that only Python can evaluate; `name` is what reports and decisions call them."""
+    known, stream = dict(below.items), below.stream.schema
+    conditions = [item.condition for item in node.conjuncts] if isinstance(node, AdaptiveFilter) else [node.condition]
+    over_stream = [substitute(condition, known) for condition in conditions]
+    read = {column.lower() for condition in over_stream for column in columns_of(condition)} or {below.stream.timestamp.lower()}
+    columns = stream.select([item.name for item in stream if item.name.lower() in read])
+    if isinstance(node, AdaptiveFilter):
+        own = [replace(item, condition=condition) for item, condition in zip(node.conjuncts, over_stream, strict=True)]
+        made = filter_recipe(columns.arrow, tuple(own), node.hint).named(name)
+        return replace(below, filters=(*below.filters, PrefixFilter(name, made, columns.names)))
+    return replace(below, filters=(*below.filters, PrefixFilter(name, SelectRecipe(columns.arrow, over_stream[0]), columns.names)))
+
+
+def can_be_sifted(node: Select | Project) -> bool:
+    """Whether packing tasks can run the node: it keeps rows, and nothing from one micro-batch to the next."""
+    if isinstance(node, AdaptiveFilter):
+        return filter_settings(node.hint).has_driver
+    return isinstance(node, Select)
+
+
+def _is_for_python(node: Select | Project) -> bool:
     if isinstance(node, Project):
         return any(is_for_python(expr) for _, expr in node.items)
     return isinstance(node, AdaptiveFilter) or runs_in_kernel(node)

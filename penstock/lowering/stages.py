@@ -34,7 +34,7 @@ from penstock.lowering.placing import (
     suits,
     wanted_keys,
 )
-from penstock.lowering.prefix import Prefix, prefix_of
+from penstock.lowering.prefix import Prefix, PrefixFilter, can_be_sifted, grown, prefix_of, sifted
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
@@ -45,6 +45,9 @@ from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.relational import Node
 from penstock.plan.rewrites.apply import rewritten
+
+#: Instead of a level: before the exchange.
+PACKING = -1
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,31 @@ class Job:
     stages: tuple[Stage, ...]
     outputs: Mapping[str, Schema]
     shards: int
-    #: Where each plan node of a generation runs, for explain: (level, node id, keys its inputs are partitioned by).
+    #: Where each plan node of a generation runs, for explain: (level or `PACKING`, node id, keys its inputs are partitioned by).
     placements: Mapping[tuple[int, str], tuple[int, str, str]] = field(default_factory=dict)
     #: Promises that no shard can watch, in words.
     unwatched: tuple[str, ...] = ()
     #: The rewritten plans, by generation.
     plans: Mapping[int, Catalog] = field(default_factory=dict)
+
+    @property
+    def sifting(self) -> dict[str, tuple[PrefixFilter, frozenset[str]]]:
+        """Filters that packing tasks run, by name, and the queries that they serve."""
+        found: dict[str, tuple[PrefixFilter, frozenset[str]]] = {}
+        for stage in self.stages:
+            for source in stage.sources:
+                readers = [node.queries for node in stage.graph.nodes if (source.route.entry, "") in node.sources]
+                for item in source.prefix.filters:
+                    before = found[item.name][1] if item.name in found else frozenset()
+                    found[item.name] = (item, before.union(*readers))
+        return found
+
+    @property
+    def filters(self) -> dict[str, FilterRecipe]:
+        """Filters whose conditions may change places, by name, in the order rows pass them."""
+        made: list[tuple[str, object]] = [(name, item.make) for name, (item, _) in self.sifting.items()]
+        made += [(node.id, node.make) for stage in self.stages for node in stage.graph.nodes]
+        return {name: recipe for name, recipe in made if isinstance(recipe, FilterRecipe)}
 
     @property
     def fingerprint(self) -> str:
@@ -130,17 +152,24 @@ class Generation:
         return cls(0, catalog, names, names)
 
 
-def build_job(catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True) -> Job:
+def build_job(
+    catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True, sifts: bool = True
+) -> Job:
     """Stages for the queries of an application (all of them, or those named and what they read).
 
-    `optimise` rewrites the plans first; the answers are the same without.
+    Parameters
+    ----------
+    optimise
+        Rewrite the plans first; the answers are the same without.
+    sifts
+        Whether packing tasks run filters that call Python, which needs a host that tells them what is decided. Otherwise shards do.
     """
-    return build_generations([Generation.only(catalog, queries)], shards, optimise)
+    return build_generations([Generation.only(catalog, queries)], shards, optimise, sifts)
 
 
-def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True) -> Job:
+def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True, sifts: bool = True) -> Job:
     """Stages for all queries that still run, oldest first."""
-    builder = _Builder(shards)
+    builder = _Builder(shards, sifts)
     for generation in generations:
         builder.add(generation, optimise)
     return builder.build()
@@ -152,12 +181,15 @@ def startable(catalog: Catalog) -> Job:
     for stage in job.stages:
         for node in stage.graph.nodes:
             node.make()
+    for item, _ in job.sifting.values():
+        item.make()
     return job
 
 
 class _Builder:
-    def __init__(self, shards: int) -> None:
+    def __init__(self, shards: int, sifts: bool) -> None:
         self.shards = shards
+        self._sifts = sifts
         self.levels: dict[int, _Level] = {}
         self.placements: dict[tuple[int, str], tuple[int, str, str]] = {}
         self._users: dict[str, set[str]] = {}
@@ -231,13 +263,24 @@ class _Builder:
         if isinstance(node, nodes.WindowJoin) and node.spreads_counted:
             inputs = self._counted(node, inputs)
         if isinstance(node, nodes.Select | nodes.Project) and isinstance(inputs[0], Prefix | Floating):
-            return Floating(node, inputs[0])
+            prefix = self._grown(inputs[0], node) if isinstance(inputs[0], Prefix) else None
+            return Floating(node, inputs[0]) if prefix is None else prefix
         wanted = wanted_keys(node, inputs)
         inputs = [self._followed(found, keys) for found, keys in zip(inputs, wanted, strict=True)]
         level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
         sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
         spread = partitionings_of(node, inputs, wanted), senders_of(node, inputs, wanted)
         return self._add(node, level, sources, spread, wanted, any(map(is_trusting, inputs)))
+
+    def _grown(self, below: Prefix, node: nodes.Select | nodes.Project) -> Prefix | None:
+        """The prefix with a node more; None if shards have to run that."""
+        found, name = grown(below, node), ""
+        if found is None and self._sifts and isinstance(node, nodes.Select) and can_be_sifted(node):
+            name = self._named(type(node).__name__)
+            found = sifted(below, node, name)
+        if found is not None:
+            self.placements[self._number, repr(node)] = (PACKING, name, "")
+        return found
 
     def _add(
         self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys], trusts: bool
@@ -493,6 +536,7 @@ def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) ->
     parts += [f"{entry.name}{entry.schema}" for entry in level.entries.values()]
     # What Catalyst evaluates decides what the state holds, although no state is its own.
     parts += [f"{source.prefix.items}{source.prefix.conditions}" for source in level.sources]
+    parts += [item.content for source in level.sources for item in source.prefix.filters]
     # Whether an input is spread or copied may follow from declared rates, which are no part of the plan.
     parts += [entry.name for entry in level.entries.values() if entry.is_copied]
     parts += [str(shards), str(sorted(level.outputs))]

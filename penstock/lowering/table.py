@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
-from penstock.lowering.filters import filter_recipe
+from penstock.lowering.filters import SelectRecipe, filter_recipe
 from penstock.lowering.join_variants import hinted
 from penstock.lowering.multiway import multiway_recipe
 from penstock.lowering.patterns import pattern_recipe
@@ -24,7 +24,7 @@ from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.lifetime import Lifetime
 from penstock.operators.project import Project
-from penstock.operators.select import GroupFilter, Select
+from penstock.operators.select import GroupFilter
 from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.nodes import relational as nodes
@@ -37,7 +37,11 @@ Recipe = Callable[[], Operator]
 
 
 def _select(node: nodes.Select) -> Recipe:
-    return partial(Select, node.input.schema.arrow, node.condition)
+    return SelectRecipe(node.input.schema.arrow, node.condition)
+
+
+def _adaptive_filter(node: AdaptiveFilter) -> Recipe:
+    return filter_recipe(node.input.schema.arrow, node.conjuncts, node.hint)
 
 
 def _group_filter(node: nodes.GroupFilter) -> Recipe:
@@ -101,7 +105,7 @@ def _announced(node: nodes.Announced) -> Recipe:
 
 LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     nodes.Select: _select,
-    AdaptiveFilter: filter_recipe,
+    AdaptiveFilter: _adaptive_filter,
     nodes.GroupFilter: _group_filter,
     nodes.Project: _project,
     nodes.Union: _union,

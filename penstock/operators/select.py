@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
+from penstock.kernel.sifting import Sifted
 from penstock.model.batch import Batch
 from penstock.model.elements import Elements
 from penstock.operators.base import Stateless
@@ -14,8 +16,14 @@ from penstock.operators.base import Stateless
 class Select(Stateless):
     """Keep rows whose condition is true; NULL is not true. Every punctuation passes: fewer rows break no promise."""
 
+    #: What it raises ends the query; no row is set apart.
+    failure = ""
+
     def __init__(self, input_schema: pa.Schema, condition: Expr) -> None:
         self.condition = condition
+
+    def sift(self, batch: Batch) -> Sifted:
+        return Sifted(np.flatnonzero(mask(self.condition, batch.rows)))
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:

@@ -1,4 +1,4 @@
-"""The stateless prefix of a stream on columns: what Catalyst does where Spark reads the rows."""
+"""The stateless prefix of a stream on columns: what Catalyst does where Spark reads the rows. Filters are left to packing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.expressions.evaluate import evaluate, mask
 from penstock.expressions.nodes import Column, columns_of
 from penstock.kernel.damage import BAD, is_damaged, set_damage_apart
-from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, TIME
+from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, READ, ROW, TIME
 from penstock.lowering.prefix import Prefix
 from penstock.model.masks import Mask
 from penstock.model.schema import Field
@@ -18,7 +18,7 @@ def fields_read(prefix: Prefix) -> tuple[Field, ...]:
     """Fields of the stream that `prefixed` looks at, in the order of the stream."""
     stream = prefix.stream
     names = {name for expr in (*(expr for _, expr in prefix.items), *prefix.conditions) for name in columns_of(expr)}
-    names |= {*prefix.unread_required}
+    names |= {*prefix.unread_required, *_read_by_filters(prefix)}
     names |= {stream.timestamp, stream.partition_column, stream.position_column}
     names |= {stream.punctuations.column} if stream.punctuations is not None else set()
     wanted = {name.lower() for name in names if name}
@@ -58,7 +58,18 @@ def _computed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
         system[MARK] = column(stream.punctuations.column)
     if BAD in rows.schema.names:
         system[BAD] = rows.column(BAD)
+    if prefix.filters:
+        system[ROW] = pa.array(np.arange(rows.num_rows))
+        system |= {f"{READ}{name}": _as(column(name), stream.schema[name].type) for name in _read_by_filters(prefix)}
     return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*prefix.schema.names, *system])
+
+
+def _read_by_filters(prefix: Prefix) -> list[str]:
+    return list(dict.fromkeys(name for item in prefix.filters for name in item.columns))
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _without_value(rows: pa.RecordBatch, names: tuple[str, ...]) -> Mask:

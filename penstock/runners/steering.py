@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.stages import Job
 from penstock.model.elements import Control
 from penstock.operators.filtering.reports import ShardReport
@@ -22,9 +21,8 @@ class Steering:
     """
 
     def __init__(self, job: Job) -> None:
-        recipes = [node.make for stage in job.stages for node in stage.graph.nodes if isinstance(node.make, FilterRecipe)]
-        self._recipes = {recipe.label: recipe for recipe in recipes}
-        self._orderers = {recipe.label: recipe.orderer() for recipe in recipes if recipe.settings.has_driver}
+        self._recipes = job.filters
+        self._orderers = {label: recipe.orderer() for label, recipe in self._recipes.items() if recipe.settings.has_driver}
         self._told: dict[str, list[Mapping[str, Any]]] = {}
 
     def __bool__(self) -> bool:

@@ -23,7 +23,7 @@ def first_batch_of(checkpoint: Path, query: str) -> int:
     """The first micro-batch that knew a query."""
     editions = Editions(Checkpoint(checkpoint))
     last = max(int(path.name) for path in (checkpoint / "spark" / "offsets").glob("[0-9]*") if path.name.isdigit())
-    return next(epoch for epoch in range(last + 1) if query in editions.at(epoch).catalog.queries)
+    return next(epoch for epoch in range(last + 1) if query in editions.at(epoch).edition.catalog.queries)
 
 
 def tick_before(checkpoint: Path, epoch: int) -> int:

@@ -35,7 +35,7 @@ def test_the_data_say_what_the_safety_check_says(path: Path) -> None:
     assert coded["shards"] == 3
     assert coded["bounded"] is check(catalog, with_remedies=False).is_bounded
     found = [operator for query in coded["queries"] for operator in operators(query["plan"])]
-    assert {operator["where"] for operator in found} <= {"catalyst", "kernel", "query"}
+    assert {operator["where"] for operator in found} <= {"catalyst", "packing", "kernel", "query"}
     assert all(operator["round"] for operator in found if operator["where"] == "kernel")
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidConfiguration
 from penstock.kernel.contracts import State
+from penstock.kernel.sifting import Sifted, failed_alike
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.operators.filtering.coins import are_profiled
@@ -17,7 +18,7 @@ from penstock.operators.filtering.contract import Floats, arranged
 from penstock.operators.filtering.costs import CostModel
 from penstock.operators.filtering.descriptors import Arrangement, Filter
 from penstock.operators.filtering.estimates import estimates
-from penstock.operators.filtering.pipeline import Clock, Passage, Pipeline, failed_rows
+from penstock.operators.filtering.pipeline import Clock, Passage, Pipeline
 from penstock.operators.filtering.policies.table import make_order
 from penstock.operators.filtering.predicates import Flags
 from penstock.operators.filtering.reports import COSTS, ORDER, ShardReport
@@ -71,6 +72,8 @@ class AdaptiveFilter:
     {'x': [8]}
     """
 
+    failure = FAILED
+
     def __init__(
         self,
         input_schema: pa.Schema,
@@ -109,23 +112,27 @@ class AdaptiveFilter:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        if not self.arrangement.filters:
+        found = self.sift(batch)
+        passed = batch if len(found.kept) == batch.num_rows else batch.take(found.kept)
+        return (passed, *(Quarantined(batch.take(rows), FAILED, text) for rows, text in failed_alike(found.failed)))
+
+    def sift(self, batch: Batch) -> Sifted:
+        """Which rows pass every filter, and on which one raised."""
+        if not self.arrangement.filters or not batch.num_rows:
             self.tally.chunk(batch.num_rows, batch.num_rows, 0)
-            return (batch,)
+            return Sifted(np.arange(batch.num_rows))
         self._see(int(batch.ts.max()))
         coins = self._coins(batch)
-        kept, refused = [], list[Quarantined]()
+        kept, failed = [], list[tuple[int, str]]()
         # All chunks are done before anything is returned: a filter that fails leaves no part of a batch behind.
         for start in range(0, batch.num_rows, self.settings.chunk_rows):
             chunk = batch.slice(start, self.settings.chunk_rows)
             tossed = None if coins is None else coins[start : start + chunk.num_rows]
             passage = self.pipeline.run(chunk, self.policy, tossed)
             kept.append(passage.kept + start)
-            refused += [Quarantined(rows, FAILED, text) for rows, text in failed_rows(chunk, passage.failed)]
+            failed += [(start + at, text) for at, text in passage.failed]
             self._learn(passage, chunk)
-        chosen = np.concatenate(kept)
-        passed = batch if len(chosen) == batch.num_rows else batch.take(chosen)
-        return (passed, *refused)
+        return Sifted(np.concatenate(kept), failed)
 
     def _see(self, ts: int) -> None:
         self._newest_ts = ts if self._newest_ts is None else max(ts, self._newest_ts)

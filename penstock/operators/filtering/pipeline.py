@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.errors import FilterFailed, FilterMisbehaved, FunctionFailed, Place
 from penstock.model.batch import Batch, Int64s
@@ -263,15 +262,3 @@ def _said(error: Exception) -> str:
     """What a filter raised; behind a function of the user, what that raised."""
     cause = error.__cause__ if isinstance(error, FunctionFailed) and error.__cause__ is not None else error
     return f"{type(cause).__name__}: {cause}"
-
-
-def failed_rows(batch: Batch, failed: tuple[tuple[int, str], ...]) -> list[tuple[Batch, str]]:
-    """Rows that could not be judged, together with those that failed alike."""
-    by_text: dict[str, list[int]] = {}
-    for at, text in failed:
-        by_text.setdefault(text, []).append(at)
-    return [(batch.take(_indices(places)), text) for text, places in by_text.items()]
-
-
-def _indices(places: list[int]) -> npt.NDArray[np.int64]:
-    return np.array(places, np.int64)

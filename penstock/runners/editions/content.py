@@ -93,8 +93,9 @@ class _Contents:
         if name in self._senders:
             (sender, output), keys = self._senders[name]
             return _hash(self.of(sender), output, repr(keys))
-        source = self._sources[name]
-        return _hash(source.prefix.stream.name, repr(source.prefix.items), repr(source.prefix.conditions), repr(source.route.keys))
+        route, prefix = self._sources[name].route, self._sources[name].prefix
+        filters = [item.content for item in prefix.filters]
+        return _hash(prefix.stream.name, repr(prefix.items), repr(prefix.conditions), repr(filters), repr(route.keys))
 
 
 def _hash(*parts: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from penstock.kernel.damage import set_damage_apart
 from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.packing import pack
-from penstock.lowering.prefix import Prefix
-from penstock.lowering.stages import Job, Stage
+from penstock.lowering.stages import Job, SourceEntry, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
+from penstock.runners.decided import Decided
 from penstock.runners.memory import MemorySharing
 from penstock.runners.prefixed import prefixed
 from penstock.runners.shard import make_kernel, step
+from penstock.runners.sifting import Sieves, add_up
 from penstock.runners.steering import Steering
 
 
@@ -86,6 +87,9 @@ class LocalRunner:
         self._epoch = 0
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
+        #: Decisions that packing tasks must know, and what filters have done there.
+        self._in_force = Decided()
+        self._sifted: dict[str, dict[str, int]] = {}
         self._is_steered = is_steered
         self.memory = memory
         self._decided: list[Control] = memory.first() if memory is not None else []
@@ -103,20 +107,22 @@ class LocalRunner:
             self._run({}, ())
 
     def _run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control]) -> None:
+        given = [*self._steer(), *controls]
+        self._in_force = self._in_force.followed_by((item.kind, item.detail) for item in given)
+        tasks = {name: [rows] if isinstance(rows, pa.RecordBatch) else list(rows) for name, rows in inputs.items()}
+        sieves = {name: [self._sieves(rows) for rows in pieces] for name, pieces in tasks.items()}
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
         for stage in self.job.stages:
             for source in stage.sources:
-                given = inputs.get(source.prefix.stream.name, ())
-                tasks = [given] if isinstance(given, pa.RecordBatch) else list(given)
-                packets[stage.level] += self._packed(source.route, source.prefix, tasks)
-        given = [*self._steer(), *controls]
+                name = source.prefix.stream.name
+                packets[stage.level] += self._packed(source, tasks.get(name, []), sieves.get(name, []))
         decided = [(shard, self._control(number, item)) for number, item in enumerate(given) for shard in range(self.job.shards)]
-        self._advance_positions(inputs)
+        self._advance_positions(tasks)
         back, self._loop = self._loop, []
         carried = [*decided, *back]
         for stage in self.job.stages:
             carried = self._stage(stage, [*packets[stage.level], *carried])
-        self._hear()
+        self._hear([each for pieces in sieves.values() for each in pieces])
         self._epoch += 1
 
     def _steer(self) -> list[Control]:
@@ -126,17 +132,20 @@ class LocalRunner:
             self.decisions[self._epoch] = decided
         return decided
 
-    def _hear(self) -> None:
+    def _hear(self, sieves: Sequence[Sieves]) -> None:
+        for each in sieves:
+            add_up(self._sifted, each.counters())
         if self.steering:
-            self._hear_filters()
+            self._hear_filters(sieves)
         if self.memory:
             found = self.report()
             self._decided += self.memory.hear(found, found)
 
-    def _hear_filters(self) -> None:
+    def _hear_filters(self, sieves: Sequence[Sieves]) -> None:
         told: dict[str, list[Mapping[str, Any]]] = {}
-        for kernel in self.kernels.values():
-            for label, each in kernel.told().items():
+        tellers: list[Sieves | Kernel] = [*sieves, *self.kernels.values()]
+        for teller in tellers:
+            for label, each in teller.told().items():
                 told.setdefault(label, []).append(each)
         decided = self.steering.hear(self._epoch, told)
         self._decided += decided if self._is_steered else []
@@ -154,18 +163,24 @@ class LocalRunner:
     def _control(self, number: int, item: Control) -> Packet:
         return Packet("", PacketKind.CONTROL, sequence=number, control=item)
 
-    def _packed(self, route: Any, prefix: Prefix, tasks: list[pa.RecordBatch]) -> list[tuple[int, Packet]]:
+    def _sieves(self, rows: pa.RecordBatch) -> Sieves:
+        """The filters of a packing task."""
+        found = Sieves(self._in_force, self._clock)
+        found.begin(rows.num_rows)
+        return found
+
+    def _packed(self, source: SourceEntry, tasks: list[pa.RecordBatch], sieves: list[Sieves]) -> list[tuple[int, Packet]]:
+        prefix = source.prefix
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
-        for rows in tasks:
-            found += pack(prefixed(prefix, set_damage_apart(rows)), route, base)
+        for rows, each in zip(tasks, sieves, strict=True):
+            found += pack(prefixed(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
             base += rows.num_rows
         return found
 
-    def _advance_positions(self, inputs: Mapping[str, Any]) -> None:
-        for name, given in inputs.items():
-            tasks = [given] if isinstance(given, pa.RecordBatch) else list(given)
-            self._positions[name] = self._positions.get(name, 0) + sum(rows.num_rows for rows in tasks)
+    def _advance_positions(self, tasks: Mapping[str, list[pa.RecordBatch]]) -> None:
+        for name, pieces in tasks.items():
+            self._positions[name] = self._positions.get(name, 0) + sum(rows.num_rows for rows in pieces)
 
     def _stage(self, stage: Stage, arriving: list[tuple[int, Packet]]) -> list[tuple[int, Packet]]:
         leaving: list[tuple[int, Packet]] = []
@@ -198,7 +213,8 @@ class LocalRunner:
         """Go on with another set of queries: those that stay keep their state."""
         states, self.job = self.snapshot(), job
         self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
-        self.steering = Steering(job)
+        known, self.steering = self.steering.snapshot(), Steering(job)
+        self.steering.restore(known)
         for name in job.outputs:
             self.collected.answers.setdefault(name, [])
         for place, kernel in self.kernels.items():
@@ -206,8 +222,8 @@ class LocalRunner:
                 kernel.restore(states[place])
 
     def report(self) -> dict[str, dict[str, int]]:
-        """Counters per operator, summed over shards."""
-        total: dict[str, dict[str, int]] = {}
+        """Counters per operator, summed over shards, or over packing tasks so far."""
+        total = {name: dict(counters) for name, counters in self._sifted.items()}
         for kernel in self.kernels.values():
             found = kernel.report()
             for name, counters in (*found["operators"].items(), *found["entries"].items()):

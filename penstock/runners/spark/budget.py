@@ -58,7 +58,7 @@ class BudgetController:
 
     def hear(self, report: BatchReport) -> None:
         """Learn the cost of a row; decide anew if it moved by a fifth, and let queues go on that no new row may wake."""
-        rows = sum(counters["rows_in"] for counters in report.operators.values())
+        rows = sum(counters.get("rows_in", 0) for counters in report.operators.values())  # what packing does has no budget
         worked = rows - self._done_rows
         if worked > 0:
             cost = report.work_ns / worked

@@ -16,7 +16,7 @@ from penstock.runners.spark.answer_files import AnswerFiles
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.deployment import Deployment, Deployments
 from penstock.runners.spark.failures import in_short
-from penstock.runners.spark.in_force import property_of
+from penstock.runners.spark.in_force import decisions_of, edition_of
 from penstock.runners.spark.loop import NOTHING, Loop
 from penstock.runners.spark.pipeline import answers, direct_answers
 from penstock.runners.spark.processor import FILE
@@ -24,12 +24,13 @@ from penstock.runners.spark.sinks import DriverSink, ShardSink, SparkSink
 
 
 class Delivery:
-    """Called by Spark with every micro-batch: binds it to the edition it belongs to, computes it, and hands the answers over.
+    """Called by Spark with every micro-batch: binds it to the edition and the decisions it belongs to, computes it, and hands
+    the answers over.
 
     Parameters
     ----------
     editions
-        Tells which edition a micro-batch belongs to.
+        Tells what a micro-batch belongs to.
     base
         The edition with which the run begins; tasks know that one by themselves.
     """
@@ -39,7 +40,8 @@ class Delivery:
         self._deployments = deployments
         self._base = base
         self._loop = loop
-        self._bound: Deployment | None = None
+        #: Local properties as they were last set.
+        self._told: dict[str, str] = {}
         #: The edition of the newest micro-batch.
         self.current = base
         #: The newest micro-batch that was delivered, and whether something went round from it.
@@ -54,12 +56,17 @@ class Delivery:
 
     def _bind(self, frame: DataFrame, epoch: int) -> None:
         """This runs in the thread of Java that will start the job, so its tasks get what is set here."""
-        self.current = self._deployments.of(self._editions.at(epoch))
-        if self._bound is not self.current:
-            name = property_of(self._base.host.run)
-            told = "" if self.current.edition.number == self._base.edition.number else self.current.told
-            frame.sparkSession.sparkContext.setLocalProperty(name, told)
-            self._bound = self.current
+        bound, run = self._editions.at(epoch), self._base.host.run
+        self.current = self._deployments.of(bound.edition)
+        is_base = self.current.edition.number == self._base.edition.number
+        in_force = {
+            edition_of(run): "" if is_base else self.current.told,
+            decisions_of(run): bound.decided.about(self.current.sifting).text,
+        }
+        for name, text in in_force.items():
+            if self._told.get(name) != text:
+                frame.sparkSession.sparkContext.setLocalProperty(name, text)
+        self._told = in_force
 
     def _deliver(self, frame: DataFrame, epoch: int) -> None:
         framed = {query: [sink for sink in mine if isinstance(sink, SparkSink)] for query, mine in self.current.sinks.items()}

@@ -49,6 +49,11 @@ class Deployment:
         return found
 
     @cached_property
+    def sifting(self) -> frozenset[str]:
+        """Operators that run where rows are packed."""
+        return frozenset(self.job.sifting)
+
+    @cached_property
     def parts(self) -> dict[str, bytes]:
         """What tasks must know, pickled."""
         return {SHARDS: cloudpickle.dumps(self.host), **{name: cloudpickle.dumps(found) for name, found in self.entries.items()}}

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from penstock.columnar.masks import without_idle_masks
+from penstock.errors import Defect
 from penstock.expressions.nodes import Column, columns_of
 from penstock.expressions.spark_sql import literal_sql, spark_sql
 from penstock.kernel.damage import BAD, CALENDAR, CALENDAR_DAYS, can_be_damaged, is_damaged, set_damage_apart
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
-from penstock.lowering.prefix import Prefix
+from penstock.lowering.prefix import Prefix, PrefixFilter
 from penstock.lowering.stages import SourceEntry
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
+from penstock.runners.decided import NOTHING_DECIDED, Decided
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefixed import fields_read, prefixed
+from penstock.runners.sifting import Sieves
 from penstock.runners.spark.files import ParquetFiles
-from penstock.runners.spark.in_force import part_in_force
+from penstock.runners.spark.in_force import decisions_in_force, part_in_force
 from penstock.runners.spark.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.shard_ids import shard_ids
 from penstock.runners.spark.workers import in_one_sentence, settle
@@ -50,6 +55,10 @@ class Entry(Protocol):
     @property
     def route(self) -> Route: ...
 
+    @property
+    def filters(self) -> tuple[PrefixFilter, ...]:
+        """Filters that packing runs."""
+
     def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
         """Columns of the entry and system columns; damage in columns that it does not read is none of its business."""
 
@@ -63,6 +72,7 @@ class Crossed:
     route: Route
     names: tuple[str, ...]
     taken: tuple[int, ...]
+    filters: tuple[PrefixFilter, ...] = ()
 
     def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
         mine = pa.RecordBatch.from_arrays([read.column(place) for place in self.taken], names=list(self.names))
@@ -79,6 +89,10 @@ class Declared:
 
     route: Route
     prefix: Prefix
+
+    @property
+    def filters(self) -> tuple[PrefixFilter, ...]:
+        return self.prefix.filters
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -177,9 +191,11 @@ def _quoted(name: str) -> str:
 
 def packed(frame: DataFrame | ParquetFiles, sources: Sequence[SourceEntry]) -> DataFrame:
     """Packets of all entries of one stream, from one reading of it."""
+    if any(source.prefix.filters for source in sources):
+        raise Defect(f"filters of stream '{sources[0].prefix.stream.name}' are to run where nothing is told of decisions")
     if isinstance(frame, ParquetFiles):
         entries = declared_entries(sources)
-        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, lambda: entries)), PACKET_SCHEMA)
+        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, lambda: Packing(entries))), PACKET_SCHEMA)
     crossed, taken = crossing(frame, sources)
     return crossed.mapInArrow(_speaking(packing_task(taken)), PACKET_SCHEMA)
 
@@ -194,12 +210,13 @@ def packed_in_force(frame: DataFrame | ParquetFiles, stream: StreamDeclaration, 
     """
     name = stream.name
 
-    def entries() -> tuple[Declared, ...]:
-        return declared_entries(part_in_force(run, name, given) or ())
+    def packing() -> Packing[Declared] | None:
+        entries = declared_entries(part_in_force(run, name, given) or ())
+        return Packing(entries, decisions_in_force(run), run) if entries else None
 
     if isinstance(frame, ParquetFiles):
-        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, entries)), PACKET_SCHEMA)
-    return frame.mapInArrow(_speaking(declared_task(stream.schema, entries)), PACKET_SCHEMA)
+        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, packing)), PACKET_SCHEMA)
+    return frame.mapInArrow(_speaking(declared_task(stream.schema, packing)), PACKET_SCHEMA)
 
 
 def declared_entries(sources: Sequence[SourceEntry]) -> tuple[Declared, ...]:
@@ -214,7 +231,7 @@ def packing_task(entries: Sequence[Entry]) -> Task:
     """The function of one map task; it is shipped, so it holds the entries and nothing else."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packing = _Packing(entries, first_position())
+        packing = Packing(entries)
         for batch in batches:
             yield from packing.add(without_idle_masks(batch))
         yield from packing.finish()
@@ -222,14 +239,13 @@ def packing_task(entries: Sequence[Entry]) -> Task:
     return run
 
 
-def declared_task(schema: Schema, found: Callable[[], Sequence[Declared]]) -> Task:
+def declared_task(schema: Schema, found: Callable[[], Packing[Declared] | None]) -> Task:
     """The function of a map task that is handed all declared columns of a stream."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        entries = found()
-        if not entries:
+        packing = found()
+        if packing is None:
             return
-        packing = _Packing(entries, first_position())
         for batch in batches:
             yield from packing.add(_as_declared(without_idle_masks(batch), schema))
         yield from packing.finish()
@@ -245,16 +261,15 @@ def _as_declared(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cast, names=[item.name for item in fields])
 
 
-def reading_task(base: str, found: Callable[[], Sequence[Declared]]) -> Task:
+def reading_task(base: str, found: Callable[[], Packing[Declared] | None]) -> Task:
     """The function of a map task that is handed paths instead of rows."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        entries = found()
-        if not entries:
+        packing = found()
+        if packing is None:
             return
-        wanted = {item.name for entry in entries for item in entry.fields}
-        fields = [item for item in entries[0].prefix.stream.schema if item.name in wanted]
-        packing = _Packing(entries, first_position())
+        wanted = {item.name for entry in packing.entries for item in entry.fields}
+        fields = [item for item in packing.entries[0].prefix.stream.schema if item.name in wanted]
         root = local_path(base) if base else None
         # Spark deals files by size; within a task older ones come first, as they do from one micro-batch to the next.
         listed = sorted((row["modificationTime"], row["path"]) for batch in batches for row in batch.to_pylist())
@@ -266,19 +281,26 @@ def reading_task(base: str, found: Callable[[], Sequence[Declared]]) -> Task:
     return run
 
 
-class _Packing:
+_Entries = TypeVar("_Entries", bound=Entry)
+
+
+class Packing(Generic[_Entries]):
     """Rows of a task on their way into packets of every entry.
 
     Parameters
     ----------
-    base
-        Position of the first row.
+    decided
+        What is decided about the filters of the entries.
+    run
+        Whose reports these are.
     """
 
-    def __init__(self, entries: Sequence[Entry], base: int) -> None:
-        self._entries = entries
+    def __init__(self, entries: Sequence[_Entries], decided: Decided = NOTHING_DECIDED, run: str = "") -> None:
+        self.entries = entries
+        self._sieves = Sieves(decided, time.perf_counter_ns)
+        self._run = run
         self._ids = shard_ids(entries[0].route.shards)
-        self._base = base
+        self._base = first_position()
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._has_sent = False
@@ -294,19 +316,30 @@ class _Packing:
         if self._waiting:
             yield self._packets()
         elif not self._has_sent:
-            yield packed_rows([row for entry in self._entries for row in self._encoded(entry, entry.no_rows())])
+            yield packed_rows([row for entry in self.entries for row in self._encoded(entry, entry.no_rows())])
+        yield from self._report()
         settle()
+
+    def _report(self) -> Iterator[pa.RecordBatch]:
+        """What filters did and tell; a shard passes it on with its own report."""
+        counters = self._sieves.counters()
+        if counters:
+            report = {"run": self._run, "operators": counters, "told": self._sieves.told()}
+            shard = self._ids[partition_id() % len(self._ids)]
+            yield packed_rows([(shard, "", None, json.dumps(report, separators=(",", ":")))])
 
     def _packets(self) -> pa.RecordBatch:
         read = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
         is_sound = not is_damaged(read)
-        found = [row for entry in self._entries for row in self._encoded(entry, entry.rows(read, is_sound))]
+        self._sieves.begin(read.num_rows)
+        found = [row for entry in self.entries for row in self._encoded(entry, entry.rows(read, is_sound))]
         self._base, self._has_sent = self._base + self._rows, True
         self._waiting, self._rows = [], 0
         return packed_rows(found)
 
-    def _encoded(self, entry: Entry, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
-        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base):
+    def _encoded(self, entry: _Entries, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
+        sieve = self._sieves.of(entry.filters)
+        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, sieve):
             yield (self._ids[shard], *packet.encode(), None)
 
 

@@ -1,8 +1,8 @@
-"""What the tasks of a micro-batch do: the edition of the application that is in force when it starts.
+"""What is in force when a micro-batch starts: the edition of the application, and what is decided about its operators.
 
-Spark's plan stays as it is while queries come and go. Which edition a micro-batch belongs to is known from its offsets when it
-starts; the driver hands it to all its tasks with a local property, as Spark hands on the number of the micro-batch. The edition
-with which a run begins travels in the tasks themselves.
+Spark's plan stays as it is while queries come and go. Which edition a micro-batch belongs to, and which decisions, is known from
+its offsets when it starts; the driver hands both to all its tasks with local properties, as Spark hands on the number of the
+micro-batch. The edition with which a run begins travels in the tasks themselves.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from penstock.runners.decided import Decided
+
 #: Name of the part for shards; the others are called after the streams whose rows they pack.
 SHARDS = ""
 
 
-def property_of(run: str) -> str:
-    """The local property of a run; others may run in the same session."""
+def edition_of(run: str) -> str:
+    """The local property with the edition of a run; others may run in the same session."""
     return f"penstock.edition.{run}"
+
+
+def decisions_of(run: str) -> str:
+    """The local property with what is decided."""
+    return f"penstock.decisions.{run}"
 
 
 def encoded(parts: Mapping[str, bytes]) -> str:
@@ -36,18 +43,32 @@ def part_in_force(run: str, name: str, given: bytes) -> Any:
     given
         The part, pickled, of the edition with which the run began.
     """
+    told = _told(edition_of(run))
+    packed = _decoded(told).get(name) if told else given
+    return None if packed is None else _unpickled(packed)
+
+
+def decisions_in_force(run: str) -> Decided:
+    """In a task: what is decided for its micro-batch."""
+    return _decided(_told(decisions_of(run)))
+
+
+def _told(name: str) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    told = (context.getLocalProperty(property_of(run)) if context is not None else None) or ""
-    packed = _decoded(told).get(name) if told else given
-    return None if packed is None else _unpickled(packed)
+    return (context.getLocalProperty(name) if context is not None else None) or ""
 
 
 @lru_cache(maxsize=4)
 def _decoded(text: str) -> dict[str, bytes]:
     found: dict[str, bytes] = pickle.loads(zlib.decompress(base64.b85decode(text)))
     return found
+
+
+@lru_cache(maxsize=4)
+def _decided(text: str) -> Decided:
+    return Decided.from_text(text)
 
 
 @lru_cache(maxsize=16)

@@ -75,7 +75,7 @@ class Launch:
 
     def _is_alone(self, edition: Edition) -> bool:
         last = self.checkpoint.last("offsets")
-        return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last) == edition
+        return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last).edition == edition
 
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""

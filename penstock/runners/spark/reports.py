@@ -17,7 +17,8 @@ _LEAST = ("frontier",)
 class BatchReport:
     """One micro-batch: Spark's durations and the shards' counters, summed over shards.
 
-    Counters of operators are running totals since the query began, or levels (`state_rows`, `queue_rows`).
+    Counters of operators are running totals since the query began, or levels (`state_rows`, `queue_rows`). Filters that run
+    where rows are packed keep nothing, and count the rows of this micro-batch.
     """
 
     epoch: int
@@ -69,18 +70,19 @@ def read_report(progress: Mapping[str, Any], name: str = "") -> BatchReport | No
 
 
 def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
-    report.backlog += shard["backlog"]
-    report.work_ns += shard["work_ns"]
-    report.state_written += shard["state_written"]
-    report.restored += int(shard["restored"])
+    """Add the report of a shard, or of a packing task, which has less to say."""
+    report.backlog += shard.get("backlog", 0)
+    report.work_ns += shard.get("work_ns", 0)
+    report.state_written += shard.get("state_written", 0)
+    report.restored += int(shard.get("restored", False))
     report.run = shard.get("run", "")
     for operator, each in shard.get("told", {}).items():
         report.told.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
-    _sum(report.entries, shard["entries"])
+    _sum(report.entries, shard.get("entries", {}))
     report.holding |= shard.get("holding", {})  # all shards hear of all partitions, so they say the same
     _sum(report.set_aside, shard.get("set_aside", {}))  # tasks without kernels keep nothing
-    for reason, count in shard["refused"].items():
+    for reason, count in shard.get("refused", {}).items():
         report.refused[reason] = report.refused.get(reason, 0) + count
 
 

@@ -26,7 +26,7 @@ query traffic
   Project dest, bytes = `sum(size)`              round 1
     GroupBy dest: sum(size) [tumbling 1 minute]  round 1 by dest
     . groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 1 second) ≈ 61,000 rows
-      AdaptiveFilter domain(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  round 1 by dest, 1,000 rows/s
+      AdaptiveFilter domain(dest) = 'yahoo.com' AND payload RLIKE 'login' AND entropy(payload) > 4.5  before the shuffle, 1,000 rows/s
       . ordered by agreedy, decided on the driver; 1 % of rejected rows is profiled
       . entropy(payload) > 4.5 after payload RLIKE 'login'
       . domain(dest) = 'yahoo.com' costs 3e-06 s per row
@@ -45,7 +45,7 @@ query watched
 
 query owners
   Project pid, owner = domain(dest)  round 1, 1,000 rows/s
-    Select domain(dest) <> ''        round 1, 1,000 rows/s
+    Select domain(dest) <> ''        before the shuffle, 1,000 rows/s
       Project pid, dest              Catalyst, 1,000 rows/s
         Select size > 60             Catalyst, 1,000 rows/s
           Scan packet                Catalyst, 1,000 rows/s
@@ -54,8 +54,10 @@ sources, as Catalyst reads them
   packet (feed) -> round 1 by dest
   . crosses: size, dest, payload
   . where: ((`size` > 60L) AND (`dest` LIKE '98.%'))
+  . then: AdaptiveFilter1
   packet (feed) -> round 1 in any shard
   . crosses: pid, dest, payload
   packet (feed) -> round 1 in any shard
   . crosses: pid, dest
   . where: (`size` > 60L)
+  . then: Select6

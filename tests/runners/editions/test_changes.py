@@ -92,6 +92,24 @@ def test_what_does_not_touch_a_query_keeps_it(after: str) -> None:
     assert following.file == after
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_kept"),
+    [("root(item) > 3", True), ("root(item) > 4", False), ("root(item) > 3 AND root(item + 1) < 9", False), ("item > 3", False)],
+)
+def test_state_behind_another_condition_in_python_is_of_other_rows(condition: str, is_kept: bool) -> None:
+    function = "CREATE FUNCTION root(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:isqrt', kind 'rows');"
+    where = STREAM + function + BUSY.replace("GROUP BY", "WHERE root(item) > 3 GROUP BY")
+    edition = Edition.first("app", where, 0)
+    (source,) = edition.job(2).stages[0].sources
+    assert [item.name for item in source.prefix.filters] == ["Select1"]
+    # What its answers are may change, what its state is of may not.
+    after = where.replace("root(item) > 3", condition).replace("COUNT(*) AS n", "COUNT(*) * 2 AS n")
+    following, changes = changed(edition, 2, file=after)
+    assert (changes.continued == ("busy",), list(changes.refused) == ["busy"]) == (is_kept, not is_kept)
+    names = [item.name for each in following.job(2).stages[0].sources for item in each.prefix.filters]
+    assert not is_kept or names == ["Select1~1"]
+
+
 def test_a_query_may_be_dropped_and_come_back_as_another() -> None:
     edition = first(BUSY, DEAR)
     dropped, changes = changed(edition, 2, later=[(DROP, "dear")])

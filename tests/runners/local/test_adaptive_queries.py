@@ -178,7 +178,7 @@ def test_shards_that_decide_for_themselves_need_no_decisions() -> None:
 # -- plans -------------------------------------------------------------------------------------------------------------
 
 
-def test_comparisons_stay_with_catalyst_and_the_rest_is_ordered_in_one_stage_with_the_group() -> None:
+def test_comparisons_come_first_and_the_rest_is_ordered_before_rows_cross_to_the_group() -> None:
     text = """CREATE CQ q AS SELECT k, count(*) AS n FROM s [RANGE 9]
               WHERE mix(k, 1) < 9 AND a > 3 AND t RLIKE 'x' AND t LIKE 'ab%' GROUP BY k"""
     (stage,) = job(query=text).stages
@@ -186,8 +186,20 @@ def test_comparisons_stay_with_catalyst_and_the_rest_is_ordered_in_one_stage_wit
     assert [str(part) for part in source.prefix.conditions] == ["a > 3", "t LIKE 'ab%'"]
     assert source.prefix.schema.names == ("k", "t")
     assert source.route.keys == ("k",)
-    (recipe,) = [node.make for node in stage.graph.nodes if isinstance(node.make, FilterRecipe)]
-    assert [item.name for item in recipe.conjuncts] == ["mix(k, 1) < 9", "t RLIKE 'x'"]
+    (item,) = source.prefix.filters
+    assert isinstance(item.make, FilterRecipe)
+    assert [conjunct.name for conjunct in item.make.conjuncts] == ["mix(k, 1) < 9", "t RLIKE 'x'"]
+    assert item.columns == ("k", "t")
+    assert not any(isinstance(node.make, FilterRecipe) for node in stage.graph.nodes)
+
+
+def test_shards_run_filters_that_decide_for_themselves_and_those_of_hosts_that_tell_packing_nothing() -> None:
+    text = QUERY.format(hint="/*+ ORDER(mode = 'shard') */")
+    jobs = [job(query=text), build_job(parse_application(DECLARATIONS + QUERY.format(hint="")), 2, sifts=False)]
+    for made in jobs:
+        (stage,) = made.stages
+        assert [source.prefix.filters for source in stage.sources] == [()]
+        assert [node.id for node in stage.graph.nodes if isinstance(node.make, FilterRecipe)] == list(made.filters)
 
 
 def test_a_key_that_a_function_computes_crosses_an_exchange() -> None:
@@ -201,11 +213,14 @@ def test_queries_that_share_a_filter_run_it_once() -> None:
               CREATE CQ n AS SELECT k, count(*) AS n FROM few [RANGE 50] GROUP BY k;
               CREATE CQ m AS SELECT k, a FROM few WHERE a > 3;"""
     made = job(query=text)
-    filters = [node for stage in made.stages for node in stage.graph.nodes if isinstance(node.make, FilterRecipe)]
-    assert [node.queries for node in filters] == [{"few", "n", "m"}]
+    assert [queries for _, queries in made.sifting.values()] == [{"few", "n", "m"}]
     given = list(batches())
     runner = played(made, given)
     assert len(runner.collected.rows("n")) == len(runner.collected.rows("few"))
+    # Entries of several queries ask about the same rows; m about fewer, as its own condition comes first.
+    (name,) = made.sifting
+    assert runner.report()[name]["arrived"] == sum(batch.num_rows for batch in given)
+    assert runner.collected.rows("m") == [row for row in runner.collected.rows("few") if (row["a"] or 0) > 3]
 
 
 def test_a_filtered_stream_joins_with_a_function_in_the_join() -> None:

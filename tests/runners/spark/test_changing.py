@@ -53,7 +53,7 @@ def wait_until(holds: Callable[[], object]) -> None:
 def first_tick(checkpoint: Path, query: str) -> int:
     """How far the feed had come before the micro-batch that a query began with."""
     editions, epoch = Editions(Checkpoint(checkpoint)), 0
-    while query not in editions.at(epoch).catalog.queries:
+    while query not in editions.at(epoch).edition.catalog.queries:
         epoch += 1
     if not epoch:
         return 0

@@ -1,30 +1,44 @@
-"""Which edition of an application a micro-batch belongs to: the newest one decided when it was planned."""
+"""What a micro-batch belongs to: the edition of the application and the decisions that were known when it was planned."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.model.elements import PLAN
+from penstock.runners.decided import Decided
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What is in force in a micro-batch."""
+
+    edition: Edition
+    decided: Decided
 
 
 class Editions:
     """Reads the decisions of a checkpoint as far as micro-batches have got.
 
-    A micro-batch that is repeated has the edition it had before, as its offsets say.
+    A micro-batch that is repeated has the edition and the decisions it had before, as its offsets say.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._read = 0
         self._newest: Edition | None = None
+        self._decided = Decided()
 
-    def at(self, epoch: int) -> Edition:
-        """The edition of a micro-batch; they are asked for in order."""
+    def at(self, epoch: int) -> Bound:
+        """What is in force in a micro-batch; they are asked for in order."""
         planned = decisions_planned(self._checkpoint.directory, epoch)
-        for kind, detail in self._checkpoint.control.read(self._read, planned):
+        found = self._checkpoint.control.read(self._read, planned)
+        for kind, detail in found:
             if kind == PLAN:
                 self._newest = Edition.from_json(detail)
+        self._decided = self._decided.followed_by(found)
         self._read = max(self._read, planned)
         if self._newest is None:
             self._newest = self._checkpoint.first_edition()
-        return self._newest
+        return Bound(self._newest, self._decided)
