@@ -77,7 +77,8 @@ def _together(pieces: list[Combination], port: int) -> list[Combination]:
     taken = Batch.concat([batch.take(mine) for batch, mine in (piece.parts[port] for piece in pieces)])
     parts[port] = (taken, np.arange(taken.num_rows))
     key_rows, hashes = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("key_rows", "hashes"))
-    return [Combination(parts, first.keys, key_rows, hashes)]
+    # Each piece ascends by hash, as the search for the next input wants it; one behind the other they do not.
+    return [Combination(parts, first.keys, key_rows, hashes).subset(np.argsort(hashes, kind="stable"))]
 
 
 class WindowJoin:

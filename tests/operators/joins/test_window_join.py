@@ -110,6 +110,18 @@ def test_g6_each_input_sees_the_other_through_its_own_inclusive_window() -> None
     assert found == [[], [(1, 2)], [], [(1, 4), (3, 4)]]
 
 
+def test_rows_of_several_runs_of_the_second_input_all_find_the_third() -> None:
+    def batch(port: int, keys: Sequence[int]) -> Batch:
+        return batch_of([Row(0, key, {f"{port}.k": key, f"{port}.t": "", f"{port}.v": port}) for key in keys], schema_of(port))
+
+    join = maker([Unbounded()] * 3)()
+    # Runs of such different sizes stay apart.
+    for port, keys in ((1, range(0, 40, 2)), (1, (1, 11, 21)), (1, (5,)), (2, range(40))):
+        assert not rows_of(join.on_batch(port, batch(port, keys)))
+    found = rows_of(join.on_batch(0, batch(0, range(40))))
+    assert sorted(values[0] for values, _ in found) == sorted([*range(0, 40, 2), 1, 11, 21, 5])
+
+
 @pytest.mark.parametrize(("gap", "seconds", "total"), [(2, 1, 1000), (2, 5, 5000), (10, 1, 200), (10, 5, 1000)])
 def test_g7_the_state_reaches_the_plateau_of_rate_times_window(gap: int, seconds: int, total: int) -> None:
     """Milliseconds; a tenth of the published windows and state, so that the test is quick."""
