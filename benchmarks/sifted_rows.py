@@ -2,7 +2,7 @@
 
 python -m benchmarks.sifted_rows [--rows 2000000] [--repetitions 3]
 
-One application over Parquet files: three functions of Python, of which about one row in a hundred meets all, then a windowed
+One application over Parquet files: three functions of Python, of which about one row in two hundred meets all, then a windowed
 group-by. Both sides try the conditions as written, so that they do the same work; `mode = 'shard'` leaves them to the shards.
 The runs alternate, the fastest of each side counts. `shuffled` are the bytes that Spark wrote for its exchange.
 """
