@@ -35,7 +35,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.common import Timing, main, session, timed
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.pipeline import build_pipeline, direct_answers
 from penstock.runners.spark.sources import read_stream

@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from benchmarks.common import Timing, main, session, timed
 from benchmarks.window_join import ROWS, WARM_UP, ours, sides
 from penstock.language.application import parse_query
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.batch import Batch
 from penstock.model.elements import Elements, End, Metadata
 from penstock.operators.base import Stateless

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption, StateFormat, UserError
 from penstock.lowering.heartbeats import heartbeat
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import tuning
 from penstock.model.elements import Control
 from penstock.runners.editions.changes import changed

@@ -36,11 +36,12 @@ from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import filter_settings, settings_text
+from penstock.lowering.jobs import Exchange, Job, SourceEntry
 from penstock.lowering.multiway import probes_text, spread_of, with_copies
 from penstock.lowering.patterns import shown_patterns
 from penstock.lowering.prefix import prefix_of
 from penstock.lowering.row_patterns import shown_search
-from penstock.lowering.stages import PACKING, Exchange, Job, SourceEntry, build_job
+from penstock.lowering.stages import PACKING, build_job
 from penstock.lowering.statistics import JoinMemory
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.analysis.clock import clock_lines

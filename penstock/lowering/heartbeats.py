@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.kernel.damage import CALENDAR
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.declarations import MOST_PARTITIONS, StreamDeclaration
 from penstock.model.elements import CLOCK, HEARTBEAT, PARTITIONS, Control
 

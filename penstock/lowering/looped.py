@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import replace
 
 from penstock.kernel.graph import Graph
-from penstock.lowering.stages import Exchange, Job, Stage
+from penstock.lowering.jobs import Exchange, Job, Stage
 
 
 def looped(job: Job) -> Job:

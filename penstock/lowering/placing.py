@@ -9,7 +9,7 @@ from penstock.kernel.graph import Port
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.multiway import spread_of
 from penstock.lowering.prefix import Prefix
-from penstock.model.declarations import RowPolicy
+from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
@@ -181,3 +181,22 @@ def shown_keys(wanted: list[Keys]) -> str:
     if not known:
         return "any"
     return "one shard" if known[0] == () else ", ".join(known[0])
+
+
+def meeting_keys(prefix: Prefix) -> Keys:
+    """How rows are spread that nobody wants in a certain way: so that equal values of a unique column meet."""
+    unique = [item.column for item in prefix.stream.constraints if item.kind is ConstraintKind.UNIQUE]
+    names = dict(prefix.kept)
+    return (names[prefix.stream.schema[unique[0]].name],) if unique else None
+
+
+def can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> bool:
+    """Whether every shard can tell if its rows keep the constraint: equal values of a unique column must meet in one."""
+    if column is None or constraint.kind is not ConstraintKind.UNIQUE:
+        return column is not None
+    return keys is not None and (keys == EVERYWHERE or set(keys) <= {column})
+
+
+def only_key(keys: Keys) -> str:
+    """The column whose hash alone chooses the shard, if there is one."""
+    return keys[0] if keys and len(keys) == 1 and keys != EVERYWHERE else ""

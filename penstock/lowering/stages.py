@@ -8,7 +8,7 @@ stage has a high fixed cost per micro-batch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,14 +19,18 @@ from penstock.kernel.packing import Route
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.generators import recipe_of_generator
+from penstock.lowering.jobs import Exchange, Generation, Job, SourceEntry, Stage
 from penstock.lowering.placing import (
     Floating,
     Found,
     Keys,
     Placed,
     Spread,
+    can_be_watched,
     is_trusting,
     keys_before,
+    meeting_keys,
+    only_key,
     partitionings_of,
     senders_of,
     shown_keys,
@@ -34,7 +38,7 @@ from penstock.lowering.placing import (
     suits,
     wanted_keys,
 )
-from penstock.lowering.prefix import Prefix, PrefixFilter, can_be_sifted, grown, prefix_of, sifted
+from penstock.lowering.prefix import Prefix, can_be_sifted, grown, prefix_of, sifted
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
@@ -50,73 +54,6 @@ from penstock.plan.rewrites.apply import rewritten
 PACKING = -1
 
 
-@dataclass(frozen=True)
-class SourceEntry:
-    """Rows of a declared stream entering a stage."""
-
-    route: Route
-    prefix: Prefix
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """Answers of one stage that enter another: how to spread them, and which columns already decide the sending shard."""
-
-    entry: str
-    schema: Schema
-    keys: Keys
-    sent_by: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stateful step; behind the last one there are only destinations."""
-
-    level: int
-    graph: Graph
-    sources: tuple[SourceEntry, ...]
-    exchanges: Mapping[str, Exchange]
-    is_last: bool = True
-
-
-@dataclass(frozen=True)
-class Job:
-    """A whole application, ready for a host. `outputs` are the queries' schemas by name."""
-
-    stages: tuple[Stage, ...]
-    outputs: Mapping[str, Schema]
-    shards: int
-    #: Where each plan node of a generation runs, for explain: (level or `PACKING`, node id, keys its inputs are partitioned by).
-    placements: Mapping[tuple[int, str], tuple[int, str, str]] = field(default_factory=dict)
-    #: Promises that no shard can watch, in words.
-    unwatched: tuple[str, ...] = ()
-    #: The rewritten plans, by generation.
-    plans: Mapping[int, Catalog] = field(default_factory=dict)
-
-    @property
-    def sifting(self) -> dict[str, tuple[PrefixFilter, frozenset[str]]]:
-        """Filters that packing tasks run, by name, and the queries that they serve."""
-        found: dict[str, tuple[PrefixFilter, frozenset[str]]] = {}
-        for stage in self.stages:
-            for source in stage.sources:
-                readers = [node.queries for node in stage.graph.nodes if (source.route.entry, "") in node.sources]
-                for item in source.prefix.filters:
-                    before = found[item.name][1] if item.name in found else frozenset()
-                    found[item.name] = (item, before.union(*readers))
-        return found
-
-    @property
-    def filters(self) -> dict[str, FilterRecipe]:
-        """Filters whose conditions may change places, by name, in the order rows pass them."""
-        made: list[tuple[str, object]] = [(name, item.make) for name, (item, _) in self.sifting.items()]
-        made += [(node.id, node.make) for stage in self.stages for node in stage.graph.nodes]
-        return {name: recipe for name, recipe in made if isinstance(recipe, FilterRecipe)}
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256("|".join(stage.graph.fingerprint for stage in self.stages).encode()).hexdigest()[:16]
-
-
 @dataclass
 class _Level:
     nodes: list[GraphNode] = field(default_factory=list)
@@ -124,32 +61,6 @@ class _Level:
     sources: list[SourceEntry] = field(default_factory=list)
     outputs: dict[str, Port] = field(default_factory=dict)
     exchanges: dict[str, Exchange] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Generation:
-    """Queries that began together, with the application as it was then.
-
-    Operators are shared among queries of one generation only: a query that begins later knows nothing of earlier rows, so it has
-    state of its own. How a generation is built depends on nothing that comes or goes later.
-
-    Parameters
-    ----------
-    queries
-        Those that began with it, in lower case; queries that they read may be of earlier generations.
-    living
-        Those of them that still run.
-    """
-
-    number: int
-    catalog: Catalog
-    queries: frozenset[str]
-    living: frozenset[str]
-
-    @classmethod
-    def only(cls, catalog: Catalog, queries: Iterable[str] | None = None) -> Generation:
-        names = frozenset(catalog.queries) if queries is None else frozenset(name.lower() for name in queries)
-        return cls(0, catalog, names, names)
 
 
 def build_job(
@@ -386,7 +297,7 @@ class _Builder:
     def _entered(self, prefix: Prefix, keys: Keys, level: int) -> Port:
         """Where rows of a stream are available, once they and their promises have been looked at."""
         watched = prefix.watched()
-        entry = self._source(watched, _meeting_keys(watched) if keys is None else keys, level)
+        entry = self._source(watched, meeting_keys(watched) if keys is None else keys, level)
         port = self._generated(watched, keys, level, (entry, ""))
         if watched is prefix:
             return port
@@ -442,7 +353,7 @@ class _Builder:
         used = replace(stream, generators=self._chosen(stream))
         route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards)
         renamed = dict(prefix.kept)
-        watched = [item for item in stream.constraints if _can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)]
+        watched = [item for item in stream.constraints if can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)]
         constraints = tuple(Constraint(item.kind, renamed[stream.schema[item.column].name]) for item in watched)
         self._unwatched += [
             f"{item.kind.upper()} ({item.column}) of {stream.name} is not checked by query {self._query}: "
@@ -453,7 +364,7 @@ class _Builder:
         self._level(level).sources.append(SourceEntry(route, prefix))
         self._level(level).entries[name] = EntrySpec(
             name, stream.name, prefix.schema.arrow, stream.disorder, constraints,
-            stream.on_late, stream.on_bad, stream.on_violation, key=_only_key(keys), is_copied=keys == EVERYWHERE,
+            stream.on_late, stream.on_bad, stream.on_violation, key=only_key(keys), is_copied=keys == EVERYWHERE,
             has_clock_time=stream.has_clock_time, has_order=stream.has_order, is_partitioned=bool(stream.partition_column),
             source_partitions=stream.known_partitions, idle_us=stream.idle_us, is_arrival=stream.arrival_time,
         )  # fmt: skip
@@ -465,7 +376,7 @@ class _Builder:
             # Operators keep what they promise, unless their own inputs did not.
             policy = RowPolicy.TRUST if found.is_trusting else RowPolicy.ERROR
             self._level(level).entries[name] = EntrySpec(
-                name, found.port[0], found.schema.arrow, on_violation=policy, partitions=self.shards, key=_only_key(keys),
+                name, found.port[0], found.schema.arrow, on_violation=policy, partitions=self.shards, key=only_key(keys),
                 is_copied=keys == EVERYWHERE,
             )  # fmt: skip
             self._crossings[name] = found.port[0]
@@ -510,25 +421,6 @@ def _rewritten(generation: Generation) -> Catalog:
     if len(own) == len(catalog.queries):
         return rewritten(catalog)
     return replace(catalog, queries={**catalog.queries, **rewritten(replace(catalog, queries=own)).queries})
-
-
-def _meeting_keys(prefix: Prefix) -> Keys:
-    """How rows are spread that nobody wants in a certain way: so that equal values of a unique column meet."""
-    unique = [item.column for item in prefix.stream.constraints if item.kind is ConstraintKind.UNIQUE]
-    names = dict(prefix.kept)
-    return (names[prefix.stream.schema[unique[0]].name],) if unique else None
-
-
-def _can_be_watched(constraint: Constraint, column: str | None, keys: Keys) -> bool:
-    """Whether every shard can tell if its rows keep the constraint: equal values of a unique column must meet in one."""
-    if column is None or constraint.kind is not ConstraintKind.UNIQUE:
-        return column is not None
-    return keys is not None and (keys == EVERYWHERE or set(keys) <= {column})
-
-
-def _only_key(keys: Keys) -> str:
-    """The column whose hash alone chooses the shard, if there is one."""
-    return keys[0] if keys and len(keys) == 1 and keys != EVERYWHERE else ""
 
 
 def _fingerprint(finished: tuple[GraphNode, ...], level: _Level, shards: int) -> str:

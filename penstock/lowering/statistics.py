@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from penstock.kernel.graph import GraphNode
+from penstock.lowering.jobs import Job, Stage
 from penstock.lowering.multiway import with_copies
-from penstock.lowering.stages import Job, Stage
 from penstock.metadata.statistics import Ewma, WatchedInput
 from penstock.model.elements import FOREVER, NEVER
 from penstock.operators.joins.approximate import expected_recall

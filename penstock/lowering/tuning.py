@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.lowering.heartbeats import check_time
+from penstock.lowering.jobs import Job
 from penstock.lowering.join_variants import pjoin_config
-from penstock.lowering.stages import Job
 from penstock.lowering.statistics import joins_of
 from penstock.model.elements import Control
 from penstock.model.join_variants import JoinVariant

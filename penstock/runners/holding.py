@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.elements import FOREVER, NEVER
 
 #: What moves again within so many seconds is not worth a sentence.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from math import isfinite
 
 from penstock.errors import InvalidDeclaration
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.lowering.statistics import Counters, MemoryMonitor
 from penstock.lowering.tuning import tunable_joins
 from penstock.model.elements import Control

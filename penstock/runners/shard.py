@@ -11,7 +11,7 @@ from typing import Any
 from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.spreading import by_shard, lives_in, split_mark
-from penstock.lowering.stages import Exchange, Stage
+from penstock.lowering.jobs import Exchange, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, End, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.elements import Control
 from penstock.operators.filtering.reports import ShardReport
 from penstock.operators.filtering.standing import FilterStanding, standing

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.declarations import StreamDeclaration
 from penstock.plan.catalog import Catalog
 from penstock.runners.local.runner import LocalRunner

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.join_kinds import JoinKind
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.safety import check

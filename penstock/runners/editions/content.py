@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from penstock.kernel.graph import GraphNode
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.stages import Generation, Job, Stage, build_generations
+from penstock.lowering.jobs import Generation, Job, Stage
+from penstock.lowering.stages import build_generations
 from penstock.model.declarations import StreamDeclaration
 from penstock.operators.base import Stateless
 from penstock.operators.filtering.operator import AdaptiveFilter

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from penstock.errors import InvalidDeclaration
 from penstock.language.application import extend
+from penstock.lowering.jobs import Generation, Job
 from penstock.lowering.looped import looped
-from penstock.lowering.stages import Generation, Job, build_generations
+from penstock.lowering.stages import build_generations
 from penstock.plan.catalog import Catalog
 
 #: State of an application belongs to its operators; it is not refused as a whole when the plan is another.

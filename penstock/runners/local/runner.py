@@ -15,7 +15,7 @@ from penstock.kernel.damage import set_damage_apart
 from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.packing import pack
-from penstock.lowering.stages import Job, SourceEntry, Stage
+from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
 from penstock.runners.decided import Decided

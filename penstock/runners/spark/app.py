@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application, read_utf8
+from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.stages import build_job
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible

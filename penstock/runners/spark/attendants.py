@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.runners.memory import MemorySharing, size_in_bytes

@@ -16,7 +16,8 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.durations import micros_of
 from penstock.model.schema import TIMESTAMP, Schema

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from pyspark import cloudpickle
 
-from penstock.lowering.stages import Job, SourceEntry
+from penstock.lowering.jobs import Job, SourceEntry
 from penstock.lowering.statistics import with_statistics
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.plan.analysis.clock import tick_us

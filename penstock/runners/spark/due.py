@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.reports import BatchReport
 from penstock.workloads.base import ColumnarWorkload

@@ -17,8 +17,8 @@ from penstock.expressions.nodes import Column, columns_of
 from penstock.expressions.spark_sql import literal_sql, spark_sql
 from penstock.kernel.damage import BAD, CALENDAR, CALENDAR_DAYS, can_be_damaged, is_damaged, set_damage_apart
 from penstock.kernel.packing import KEEP, MARK, MISSING, PARTITION, POSITION, SYSTEM_TYPES, TIME, Route, pack
+from penstock.lowering.jobs import SourceEntry
 from penstock.lowering.prefix import Prefix, PrefixFilter
-from penstock.lowering.stages import SourceEntry
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
 from penstock.runners.decided import NOTHING_DECIDED, Decided

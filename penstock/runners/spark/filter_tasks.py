@@ -24,7 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.errors import FilterFailed
 from penstock.expressions.spark_sql import spark_sql
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.stages import Job, SourceEntry
+from penstock.lowering.jobs import Job, SourceEntry
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control, Quarantined
 from penstock.operators.filtering.operator import AdaptiveFilter

@@ -12,7 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.lowering.given_filters import Given, filtered_by
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.hint_options import HintValue
 from penstock.model.order_hints import OrderHint
 from penstock.plan.catalog import Catalog, ContinuousQuery

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.runners.holding import HeldBack, HoldWatch

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import PARTITIONS
 from penstock.runners.spark.control import ControlLog

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from penstock.kernel.packets import Packet
-from penstock.lowering.stages import Job, SourceEntry, Stage
+from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.deployment import Deployment
 from penstock.runners.spark.exchange import packed, packed_in_force

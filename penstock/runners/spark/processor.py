@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import LateRows
 from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
-from penstock.lowering.stages import Stage
+from penstock.lowering.jobs import Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.schema import TIMESTAMP

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, UnknownQuery, UserError
 from penstock.lowering.heartbeats import heartbeat
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, request, tuning
 from penstock.model.elements import PLAN, Control
 from penstock.operators.filtering.standing import FilterStanding

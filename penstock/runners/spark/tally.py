@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.lowering.stages import Job
+from penstock.lowering.jobs import Job
 from penstock.runners.spark.reports import BatchReport
 
 

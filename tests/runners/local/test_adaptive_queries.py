@@ -17,7 +17,8 @@ from penstock.errors import FilterFailed, InvalidConfiguration
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.relational import walk
 from penstock.plan.rewrites.apply import rewritten

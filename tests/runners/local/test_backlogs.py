@@ -11,7 +11,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
 
 DISORDER = 4

@@ -16,7 +16,8 @@ from hypothesis import example, given, settings
 
 from penstock.kernel.damage import CALENDAR
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.elements import Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 
 from penstock.errors import InvalidConfiguration, InvalidPlan
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.plan.analysis.safety import check
 from penstock.plan.nodes.multiway import MJoin

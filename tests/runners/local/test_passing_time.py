@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from penstock.language.application import parse_application
+from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.stages import build_job
 from penstock.model.elements import CLOCK, HEARTBEAT, PARTITIONS, Control
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner

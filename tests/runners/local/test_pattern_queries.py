@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 
 from penstock.errors import NeverMatches
 from penstock.language.application import parse_application
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.event_patterns import EventOrder
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.runners.local.runner import LocalRunner

@@ -19,7 +19,8 @@ from penstock.apps.reading import read_standings
 from penstock.errors import UserError
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
-from penstock.lowering.stages import Job, build_job
+from penstock.lowering.jobs import Job
+from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.standing import FilterStanding
