@@ -67,12 +67,12 @@ def text_of(folder: Path) -> str:
     return "".join(_TEXT.format(name=name, folder=folder) for name in ("lefts", "rights")) + _QUERY
 
 
-def speed(progress: list[Mapping[str, Any]], rows: int, warm_up: int) -> dict[str, float]:
+def speed(progress: list[Mapping[str, Any]], given: argparse.Namespace) -> dict[str, float]:
     """Rows per second behind the first micro-batches that read something; those that only bring rows round count as time."""
     reading = [each["batchId"] for each in progress if each["numInputRows"]]
-    first = reading[warm_up]
+    first = reading[given.warm_up]
     seconds = sum(each["durationMs"]["triggerExecution"] for each in progress if each["batchId"] >= first) / 1000
-    crossed = rows * (len({*reading}) - warm_up)
+    crossed = given.rows * (given.batches - given.warm_up)
     return {"rows_per_second": round(crossed / seconds), "seconds": round(seconds, 2), "micro_batches": len(progress)}
 
 
@@ -82,7 +82,7 @@ def through_loop(spark: SparkSession, folder: Path, given: argparse.Namespace) -
         run.process_all_available()
         progress = [dict(each) for each in run.query.recentProgress]
         assert run.report() is not None
-        return speed(progress, given.rows, given.warm_up)
+        return speed(progress, given)
     finally:
         run.stop()
 
@@ -93,7 +93,7 @@ def through_stages(spark: SparkSession, folder: Path, given: argparse.Namespace)
     query = direct_answers(pipeline.frame).writeStream.format("noop").option("checkpointLocation", tempfile.mkdtemp()).start()
     try:
         query.processAllAvailable()
-        return speed([dict(each) for each in query.recentProgress], given.rows, given.warm_up)
+        return speed([dict(each) for each in query.recentProgress], given)
     finally:
         query.stop()
 
