@@ -139,7 +139,14 @@ class _Builder:
     def build(self) -> Job:
         found = list(self._stages())
         stages = tuple(replace(stage, is_last=stage is found[-1]) for stage in found)
-        return Job(stages, dict(self._living), self.shards, self.placements, tuple(dict.fromkeys(self._unwatched)), self._plans)
+        return Job(
+            stages, dict(self._living), self.shards, self._living_placements(), tuple(dict.fromkeys(self._unwatched)), self._plans
+        )
+
+    def _living_placements(self) -> dict[tuple[int, str], tuple[int, str, str]]:
+        """Without operators that only queries which are gone have used: whoever looks for them in the graph finds none."""
+        gone = {name for name, users in self._users.items() if not users - {""}}
+        return {key: found for key, found in self.placements.items() if found[1] not in gone}
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 

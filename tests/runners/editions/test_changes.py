@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import InvalidDeclaration, StateFormat, UnknownQuery
+from penstock.lowering.tuning import tunable_joins
 from penstock.runners.editions.changes import changed, refuse_incompatible
 from penstock.runners.editions.edition import ADD, DROP, Edition
 
@@ -158,3 +159,10 @@ def test_now_means_what_it_meant_when_the_query_began() -> None:
 def test_a_column_of_another_type_is_told() -> None:
     _, changes = changed(first(BUSY), 2, file=STREAM.replace("item BIGINT", "item STRING") + BUSY)
     assert "column 'item' of stream 'bid' is BIGINT, now STRING" in changes.refused["busy"]
+
+
+def test_joins_of_queries_that_are_gone_are_not_tuned_any_more() -> None:
+    pairs = "CREATE CQ {name} AS SELECT /*+ PJOIN */ a.item FROM bid a, bid b WHERE a.item = b.item AND a.price > {price};\n"
+    edition = first(BUSY, pairs.format(name="dear", price=5), pairs.format(name="cheap", price=1))
+    following, _ = changed(edition, 2, later=[(DROP, "dear")])
+    assert [join.queries for join in tunable_joins(following.job(2))] == [{"cheap"}]
