@@ -18,11 +18,11 @@ from penstock.workloads.contracts import START_US, Marks, Options
 from penstock.workloads.disorder import Disorder
 from penstock.workloads.keyed import Keyed
 from penstock.workloads.pairs import Pairs
-from penstock.workloads.table import WORKLOADS
+from penstock.workloads.table import WORKLOADS, workload_named
 from penstock.workloads.telecom import Telecom
 from penstock.workloads.traffic import Traffic
 
-STREAMS = [(kind(), stream) for kind in WORKLOADS.values() for stream in kind().streams]
+STREAMS = [(kind(), stream) for kind in map(workload_named, WORKLOADS) for stream in kind().streams]
 STREAMS.append((Pairs(key_type="string"), "left"))
 FAULTS = Disorder(bound_us=10**6, late_fraction=0.1, duplicate_fraction=0.2, null_fraction=0.1, bad_fraction=0.1, seed=5)
 

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from penstock.errors import UserError
+from penstock.runners.spark.prepared_python import is_prepared
 
 #: Module to import, and the package that has it.
 NEEDED = {
@@ -56,7 +57,7 @@ def require_packages(master: str, python: str) -> None:
 def _lacking(python: str) -> list[str]:
     """Modules that another interpreter does not find; none if it is this one, or cannot be asked."""
     found = shutil.which(python)
-    if found is None or os.path.abspath(found) == os.path.abspath(sys.executable):
+    if found is None or is_prepared(python) or os.path.abspath(found) == os.path.abspath(sys.executable):
         return []
     asked = subprocess.run([found, "-c", _ASKING, *NEEDED], capture_output=True, text=True, timeout=60, check=False)
     return [name for name in asked.stdout.strip().split(",") if name] if asked.returncode == 0 else []

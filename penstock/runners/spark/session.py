@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -19,6 +20,7 @@ from penstock.runners.spark.interrupts import keeping_handler
 from penstock.runners.spark.java import use_java
 from penstock.runners.spark.java_process import begin_java, start_java
 from penstock.runners.spark.packages import require_packages
+from penstock.runners.spark.prepared_python import begin_python, prepared_python
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -51,6 +53,9 @@ _READING: Mapping[str, str] = {"spark.sql.orc.enableVectorizedReader": "false"}
 _WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "penstock.runners.spark.daemon",
+    # Some kinds of tasks have it off whatever is said here. Workers that differ in it have a daemon of their own, which takes
+    # a second to load.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
 #: Offsets by name: streams of an application may come and go with its queries.
@@ -92,18 +97,30 @@ def create_session(
     """
     given, is_alone = _settings(name, master, shards, conf)
     try:
-        with quick_home() if is_alone else nullcontext():
-            return _created(given)
+        with _local_home() if is_alone else nullcontext():
+            spark = _created(given)
     except PenstockError:
         raise
     except Exception as failure:
         raise _not_started(failure, given) from failure
+    if is_alone:
+        _begin_workers(spark.sparkContext)
+    return spark
 
 
 def begin_session(name: str, master: str, shards: int, conf: Mapping[str, str], log: Path) -> None:
     """Let Java start while this process imports what it needs; `create_session` with the same arguments goes on from there."""
     given, is_alone = _settings(name, master, shards, conf)
-    begin_java(given, log, quick_home() if is_alone else nullcontext())
+    if is_alone:
+        begin_python()
+    begin_java(given, log, _local_home() if is_alone else nullcontext())
+
+
+@contextmanager
+def _local_home() -> Iterator[None]:
+    """What makes Spark's Python processes start quickly on this machine."""
+    with quick_home(), prepared_python():
+        yield
 
 
 def _settings(name: str, master: str | None, shards: int, conf: Mapping[str, str] | None) -> tuple[dict[str, str], bool]:
@@ -132,6 +149,16 @@ def _created(given: Mapping[str, str]) -> SparkSession:
     for key, value in given.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _begin_workers(context: SparkContext) -> None:
+    """Let the daemon that Python workers come from start while a query is prepared; nobody waits for it."""
+
+    def run() -> None:
+        with suppress(Exception):  # the session may be stopped meanwhile; whoever needs workers hears what is wrong
+            context.parallelize([0], 1).mapPartitions(iter).count()
+
+    Thread(target=run, name="penstock-workers", daemon=True).start()
 
 
 def _not_started(failure: Exception, given: Mapping[str, str]) -> SparkNotStarted:
