@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from penstock.errors import UnknownReproduction
-from penstock.experiments.contracts import Reproduction
+
+if TYPE_CHECKING:
+    from penstock.experiments.contracts import Reproduction
 
 # The experiments load compiled operators; the command line, which only wants the names, need not wait for them.
 

@@ -17,6 +17,7 @@ from penstock.operators.joins.pjoin.config import PJoinConfig, named_registry
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin
+from penstock.operators.joins.window_join import WindowJoin
 from penstock.plan.nodes import relational as nodes
 
 _WITHOUT_WINDOWS: Mapping[JoinVariant, type[PJoin]] = {JoinVariant.PJOIN: PJoin, JoinVariant.XJOIN: XJoin}
@@ -32,6 +33,8 @@ def hinted(node: nodes.WindowJoin, hint: JoinHint, is_trusting: bool = False) ->
     if hint.variant is JoinVariant.APPROXIMATE:
         policy = RowPolicy.TRUST if is_trusting else None
         return partial(ApproximateJoin, *given[:4], allowed_loss(hint), node.life, node.residual, policy)
+    if _is_core_without_punctuations(node, hint):
+        return partial(WindowJoin, *given, emit_partial=node.emit_partial, heeds_punctuations=False)
     says_nothing = is_trusting and "on_violation" not in dict(hint.options)
     if hint.variant in _WITHOUT_WINDOWS:
         settings = pjoin_config(hint)
@@ -44,6 +47,11 @@ def hinted(node: nodes.WindowJoin, hint: JoinHint, is_trusting: bool = False) ->
         return partial(make, *given, config)
     numbered = tuple(schema.arrow for schema in numbered_schemas(node))
     return partial(make, numbered, *given[1:], config, rank_names(node))
+
+
+def _is_core_without_punctuations(node: nodes.WindowJoin, hint: JoinHint) -> bool:
+    """Whether a hint only asks that punctuations be ignored, which every join can; its options want the published operator."""
+    return hint.variant in (JoinVariant.WJOIN, JoinVariant.MWJOIN) and not hint.options and not node.counts_rows
 
 
 def pjoin_config(hint: JoinHint) -> PJoinConfig:

@@ -102,6 +102,8 @@ class WindowJoin:
     max_drop_markers
         Most values and intervals remembered as closed; the oldest are forgotten first. That costs speed, memory for rows of
         such values and perhaps a repeated punctuation, never a wrong result.
+    heeds_punctuations
+        If not, rows go with their windows only and no punctuation is handed on: for comparing.
 
     Notes
     -----
@@ -126,6 +128,7 @@ class WindowJoin:
         on_violation: RowPolicy | None = None,
         max_drop_markers: int = MOST_MARKERS,
         emit_partial: bool = False,
+        heeds_punctuations: bool = True,
     ) -> None:
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
@@ -133,6 +136,7 @@ class WindowJoin:
         self.life = life or Lifespan()
         self.window_number = window_number
         self.on_violation = on_violation
+        self._heeds_punctuations = heeds_punctuations
         self._limit = MarkerLimit(max_drop_markers)
         self._extents = extents_of(windows, self.life, emit_partial)
         ports = range(len(self.keys))
@@ -293,7 +297,7 @@ class WindowJoin:
         if isinstance(mark, Heartbeat):
             return self._progress(port, mark.ts)
         if isinstance(mark, Punctuation):
-            return self._punctuated(port, mark)
+            return self._punctuated(port, mark) if self._heeds_punctuations else ()
         return () if isinstance(mark, End) else (mark,)
 
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:

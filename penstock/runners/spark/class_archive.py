@@ -24,7 +24,8 @@ def archive_file() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = find_java()
     release = home / "release"
-    parts = [str(home), release.read_text() if release.is_file() else "", pyspark.__version__, str(Path(pyspark.__file__).parent)]
+    spark = Path(pyspark.__file__).resolve().parent
+    parts = [str(home), release.read_text() if release.is_file() else "", pyspark.__version__, str(spark)]
     return cache / "penstock" / f"classes-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:16]}.jsa"
 
 

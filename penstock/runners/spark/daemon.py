@@ -12,6 +12,8 @@ import importlib
 import os
 import sys
 
+import pyarrow as pa
+
 from penstock.runners.spark import shard_processes
 
 #: No threads of libraries that run before the fork. After it one thread a worker is what Penstock wants anyway.
@@ -22,22 +24,37 @@ WITHOUT_THREADS = {
     "MKL_NUM_THREADS": "1",
 }
 
-_MODULES = (
+#: Objects that a worker may make before Python looks for cycles among them. Tasks make many that die at once: with Python's 700
+#: the search takes an eighth of a task. A function of a user's that leaves cycles behind is still found out.
+_MANY_OBJECTS = 100_000
+
+MODULES = (
     "pyarrow.compute",
     "pandas",
     "pyspark.worker",
     "penstock.runners.spark.exchange",
     "penstock.runners.spark.feed",
     "penstock.runners.spark.processor",
+    "penstock.lowering.table",
 )
 
 
 def load() -> None:
     """Import what workers need, and take it out of the garbage collector's sight."""
-    for name in _MODULES:
+    for name in MODULES:
         importlib.import_module(name)
+    ready()
+
+
+def ready() -> None:
+    """What is left to do once everything is imported."""
+    from penstock.columnar.hashing import hash_columns
+
+    # The first compiled loop that a process calls loads what Numba knows of types: a fifth of a second.
+    hash_columns([pa.array([0])], 1)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_MANY_OBJECTS)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,21 @@ from pyspark.java_gateway import launch_gateway
 _begun: list[threading.Thread] = []
 
 
-def begin_java(conf: Mapping[str, str], log: Path, home: AbstractContextManager[None]) -> None:
+def begin_java(conf: Mapping[str, str], log: Path, home: AbstractContextManager[None], then: Callable[[], object]) -> None:
     """Start the process, with its messages in a file, and do not wait for it; whoever needs it waits, and starts it if it failed.
 
     Parameters
     ----------
     home
         What must hold while it starts.
+    then
+        What is to follow in the same way.
     """
 
     def launch() -> None:
         with home, log.open("ab") as file, suppress(Exception):
             _launch(conf, {"stdout": file, "stderr": file})
+            then()
 
     log.parent.mkdir(parents=True, exist_ok=True)
     thread = threading.Thread(target=launch, name="penstock-java", daemon=True)

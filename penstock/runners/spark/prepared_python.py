@@ -28,9 +28,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.runners.spark import python_shim
-from penstock.runners.spark.daemon import WITHOUT_THREADS, load
+from penstock.runners.spark.daemon import MODULES, WITHOUT_THREADS, ready
 
-#: What Spark's other Python processes need, beside what its workers do.
+#: What Spark's other Python processes need, beside what its workers do; they are the first.
 _MODULES = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.create_data_source",
@@ -38,6 +38,7 @@ _MODULES = (
     "pyspark.sql.worker.plan_data_source_read",
     "penstock.runners.spark.control",
     "penstock.runners.spark.loop",
+    *MODULES,
 )
 _PYTHON = "PYSPARK_PYTHON"
 _NUMBER = python_shim.NUMBER
@@ -99,15 +100,20 @@ def begin_python() -> None:
 
 
 def main(listening: int, folder: str) -> None:
-    for name in _MODULES:
-        importlib.import_module(name)
-    load()
     with socket.socket(fileno=listening) as door:
         wish = _Forks(door).wait()
     if wish is None:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         _become(*wish)
+
+
+def _load() -> Iterator[bool]:
+    """Import one module after the other; whoever asks for a fork meanwhile gets it with what there is."""
+    for name in _MODULES:
+        importlib.import_module(name)
+        yield True
+    ready()
 
 
 Wish = tuple[list[str], dict[str, str], str]
@@ -120,6 +126,7 @@ class _Forks:
         self._door = door
         #: Who waits for the end of each fork.
         self._waiting: dict[int, socket.socket] = {}
+        self._loading = _load()
         self._ended, self._tell = os.pipe()
         os.set_blocking(self._tell, False)
         signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
@@ -127,8 +134,11 @@ class _Forks:
 
     def wait(self) -> Wish | None:
         """In a fork what it shall do; None in this process when it shall end."""
+        has_more = True
         while True:
-            ready, _, _ = select.select([self._door.fileno(), self._ended, 0], [], [])
+            ready, _, _ = select.select([self._door.fileno(), self._ended, 0], [], [], 0 if has_more else None)
+            if not ready:
+                has_more = next(self._loading, False)
             if 0 in ready:
                 return None
             if self._ended in ready:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -113,7 +114,7 @@ def begin_session(name: str, master: str, shards: int, conf: Mapping[str, str], 
     given, is_alone = _settings(name, master, shards, conf)
     if is_alone:
         begin_python()
-    begin_java(given, log, _local_home() if is_alone else nullcontext())
+    begin_java(given, log, _local_home() if is_alone else nullcontext(), partial(_context, given))
 
 
 @contextmanager
@@ -144,11 +145,15 @@ def _settings(name: str, master: str | None, shards: int, conf: Mapping[str, str
 
 def _created(given: Mapping[str, str]) -> SparkSession:
     start_java(given)
-    keeping_handler(lambda: SparkContext.getOrCreate(SparkConf().setAll(list(given.items()))))
+    keeping_handler(partial(_context, given))
     builder = SparkSession.builder
     for key, value in given.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _context(given: Mapping[str, str]) -> SparkContext:
+    return SparkContext.getOrCreate(SparkConf().setAll(list(given.items())))
 
 
 def _begin_workers(context: SparkContext) -> None:

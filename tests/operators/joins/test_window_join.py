@@ -49,12 +49,13 @@ def maker(
     residual: str = "",
     columns: Sequence[str] = ("k",),
     kind: pa.DataType | None = None,
+    heeds_punctuations: bool = True,
 ) -> Join:
     schemas = [schema_of(port, kind) for port in range(len(windows))]
     output = pa.schema([item for schema in schemas for item in schema])
     keys = [[f"{port}.{name}" for name in columns] for port in range(len(windows))]
     condition = parse(residual) if residual else None
-    return lambda: WindowJoin(schemas, keys, windows, output, condition, life)
+    return lambda: WindowJoin(schemas, keys, windows, output, condition, life, heeds_punctuations=heeds_punctuations)
 
 
 def named(port: int, tape: Tape) -> Tape:
@@ -213,6 +214,19 @@ def test_p1_p2_results_equal_brute_force_and_no_result_breaks_an_output_promise(
     out = drive(maker(windows)(), arrivals)
     assert bag(rows_of(out)) == expected(sides, windows)
     assert broken_promises(out) == []
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_join_that_ignores_punctuations_finds_the_same_and_lets_none_pass(data: st.DataObject) -> None:
+    sides = data.draw(inputs(2))
+    windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
+    arrivals = split(data.draw(merged(sides)), [schema_of(0), schema_of(1)], data.draw(batch_cuts()), data.draw(st.booleans()))
+    join = maker(windows, heeds_punctuations=False)()
+    out = drive(join, arrivals)
+    assert bag(rows_of(out)) == expected(sides, windows)
+    assert not [mark for mark in out if isinstance(mark, Punctuation)]
+    assert join.counters()["purged"] == 0
 
 
 @given(data=st.data())
