@@ -82,7 +82,11 @@ def keys_of(elements: Sequence[Any]) -> list[int | None]:
 
 
 def refused(elements: Sequence[Any]) -> dict[str, list[int | None]]:
-    return {element.reason: element.batch.column("k").to_pylist() for element in elements if isinstance(element, Quarantined)}
+    found: dict[str, list[int | None]] = {}
+    for element in elements:
+        if isinstance(element, Quarantined):
+            found.setdefault(element.reason, []).extend(element.batch.column("k").to_pylist())
+    return found
 
 
 def marks(elements: Sequence[Any]) -> list[str]:
