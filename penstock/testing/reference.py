@@ -36,8 +36,8 @@ class Frame:
 def frames(rows: Sequence[Row], window: Framed | Unbounded, life: Lifespan) -> Iterator[Frame]:
     """All windows that hold a row, by the closed formula; the stream ends after the last row.
 
-    Landmark windows are infinitely many: those after the one that first holds every row are left out, unless the query
-    has an end.
+    Landmark windows are infinitely many: those after the one that first holds every row are left out or, if the query has an
+    end, those after the first that this cuts off.
     """
     alive = sorted((row for row in rows if life.begin <= row.ts < life.end), key=lambda row: (row.ts, row.pos))
     if isinstance(window, Unbounded):
@@ -83,10 +83,10 @@ def numbers(window: Framed, life: Lifespan, places: list[int]) -> Iterator[int]:
         number -= 1
     while number * window.move_start <= furthest:
         yield number
-        covers_all = window.size + number * window.move_end > furthest
-        next_end = life.origin + window.size + (number + 1) * window.move_end
-        is_last = window.in_rows or life.end == FOREVER or next_end > life.end
-        if not window.move_start and covers_all and is_last:
+        end = window.size + number * window.move_end
+        # Which is the last must not depend on the rows where the query has an end: it is the first that this cuts off.
+        is_last = end > furthest if window.in_rows or life.end == FOREVER else life.origin + end > life.end
+        if not window.move_start and is_last:
             return
         number += 1
 
