@@ -9,9 +9,7 @@ from penstock.apps.table import example_named
 from penstock.runners.spark.session import SHORT_LIVED, begin_session
 
 MASTER, SHARDS = "local[2]", 2
-#: Code that Spark generates takes a second to compile and pays for itself with many rows.
-WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-CONF = {"spark.driver.extraJavaOptions": SHORT_LIVED, **WITHOUT_CODE}
+CONF = {"spark.driver.extraJavaOptions": SHORT_LIVED}
 
 
 def begin_demo(name: str) -> Path:

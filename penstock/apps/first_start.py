@@ -31,21 +31,17 @@ def write_archive() -> Path:
 def _run(draft: str) -> None:
     from pyspark import SparkContext
 
-    from penstock.apps.beginning import WITHOUT_CODE
     from penstock.apps.reading import read_text
     from penstock.runners.spark.app import App
     from penstock.runners.spark.session import create_session
 
     spark = create_session("penstock", "local[2]", 2, {"spark.driver.extraJavaOptions": writing_archive(Path(draft))})
-    for settings in ({}, WITHOUT_CODE):
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        with tempfile.TemporaryDirectory() as folder:
-            run = App.from_text(*read_text(_DEMO)).start(folder, spark=spark, shards=2)
-            while len(run.query.recentProgress) < _BATCHES and not run.wait(0.2):
-                pass
-            run.end(_SECONDS)
-    spark.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        run = App.from_text(*read_text(_DEMO)).start(folder, spark=spark, shards=2)
+        while len(run.query.recentProgress) < _BATCHES and not run.wait(0.2):
+            pass
+        run.end(_SECONDS)
+        spark.stop()
     gateway = SparkContext._gateway
     assert gateway is not None
     java = gateway.proc

@@ -23,7 +23,7 @@ from penstock.operators.group_by.layout import Layout
 from penstock.operators.segments import SegmentLog, concatenated
 
 #: As many segments of similar size are merged into one; also the number of tombstone segments before they are joined.
-_TIER = 16
+_TIER = 8
 _TOMBSTONE = pa.schema({"segment": pa.int64(), "row": pa.int64()})
 
 

@@ -24,6 +24,9 @@ from penstock.model.punctuation import Punctuation
 
 #: More runs than this are merged: probing costs one search per run and row.
 MAX_RUNS = 8
+#: Neighbours that have no more rows together are merged at once: a search costs as much for ten rows as for a thousand, and a
+#: punctuation that takes a row from each of several runs has all of them written anew.
+_FEW_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,12 @@ class Side:
 
     def _merge_small(self) -> None:
         """Keep few runs by merging the two smallest neighbours; each row is rewritten a logarithmic number of times."""
-        while len(self._runs) > MAX_RUNS:
+        while len(self._runs) > 1:
             sizes = [a.num_rows + b.num_rows for a, b in zip(self._runs, self._runs[1:], strict=False)]
-            at = int(np.argmin(sizes))
+            least = min(sizes)
+            if least > _FEW_ROWS and len(self._runs) <= MAX_RUNS:
+                return
+            at = sizes.index(least)
             pair = self._runs[at : at + 2]
             hashes = np.concatenate([run.hashes for run in pair])
             times = np.concatenate([run.batch.ts for run in pair])

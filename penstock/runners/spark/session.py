@@ -49,6 +49,10 @@ ON_ONE_MACHINE: Mapping[str, str] = {
 #: How sources are read. A value that Java cannot hold stops the reader of ORC; the one of columns then does not say in which file.
 _READING: Mapping[str, str] = {"spark.sql.orc.enableVectorizedReader": "false"}
 
+#: How plans of applications run. They are a row of Python evaluations with hardly anything between them that generated code would
+#: speed up, and Spark would generate it in every micro-batch to see whether it has compiled it before: a tenth of a small one.
+_WITHOUT_CODE: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 #: Workers talk to Java through sockets of the file system: over TCP a message that is sent in two pieces waits 40 ms for the
 #: other side to acknowledge the first, twice in every task.
 _WORKERS_ON_ONE_MACHINE: Mapping[str, str] = {
@@ -195,7 +199,12 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
     require_packages(str(spark.sparkContext.master), str(spark.sparkContext.pythonExec))
     own = clone_session(spark)
-    for key, value in {**REQUIRED, **_READING, **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {})}.items():
+    for key, value in {
+        **REQUIRED,
+        **_READING,
+        **_WITHOUT_CODE,
+        **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {}),
+    }.items():
         own.conf.set(key, value)
     for key, value in {**NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}.items():
         own.conf.set(key, value)

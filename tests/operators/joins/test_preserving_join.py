@@ -225,7 +225,7 @@ def test_only_changed_bits_are_written_anew() -> None:
     second = set(join.snapshot().segments)
     join.on_batch(*one(1, 7, 2, 9))
     assert second - first == {"side0/0-0.1", "side1/1-0"}
-    assert set(join.snapshot().segments) - second == {"side1/1-1"}  # the row had its partner already
+    assert set(join.snapshot().segments) - second == {"side1/1-2"}  # two runs in one; the row had its partner already
 
 
 def test_a_landmark_window_that_may_stay_without_partner_needs_an_end() -> None:
