@@ -199,16 +199,15 @@ def query_session(spark: SparkSession, shards: int) -> SparkSession:
     """A session of the same Spark application with its own settings, so that a user's stay untouched."""
     require_packages(str(spark.sparkContext.master), str(spark.sparkContext.pythonExec))
     own = clone_session(spark)
-    for key, value in {
-        **REQUIRED,
-        **_READING,
-        **_WITHOUT_CODE,
-        **(ON_ONE_MACHINE if _is_one_machine(spark.sparkContext.master) else {}),
-    }.items():
-        own.conf.set(key, value)
-    for key, value in {**NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}.items():
+    for key, value in settings_of_queries(shards, _is_one_machine(spark.sparkContext.master)).items():
         own.conf.set(key, value)
     return own
+
+
+def settings_of_queries(shards: int, is_alone: bool) -> dict[str, str]:
+    """What is set for queries that Penstock starts; `is_alone` if all of Spark runs on this machine."""
+    on_disk = ON_ONE_MACHINE if is_alone else {}
+    return {**REQUIRED, **_READING, **_WITHOUT_CODE, **on_disk, **NAMED_SOURCES, "spark.sql.shuffle.partitions": str(shards)}
 
 
 def named_reader(spark: SparkSession, name: str) -> Any:
