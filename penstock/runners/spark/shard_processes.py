@@ -16,7 +16,6 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -29,8 +28,6 @@ _MOST = max(2 * (os.cpu_count() or 1), 8)
 #: Only tasks with this in their function are passed on.
 _OURS = b"penstock.runners.spark.stateful"
 _NUMBER = struct.Struct("!i")
-
-Worker = Callable[[socket.socket, bool], int]
 
 
 def install(daemon: ModuleType) -> None:
