@@ -113,7 +113,9 @@ def _parent(process: psutil.Process) -> psutil.Process | None:
 
 def _is_daemon(process: psutil.Process | None) -> bool:
     try:
-        return process is not None and process.cmdline()[-1:] == ["pyspark.worker"]  # whichever daemon the session has asked for
+        # Whichever daemon the session has asked for, but not what Spark has started in its place.
+        words = [] if process is None else [word for word in process.cmdline() if word]
+        return words[-1:] == ["pyspark.worker"] and not any("python_shim" in word for word in words)
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
 

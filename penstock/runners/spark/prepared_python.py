@@ -10,6 +10,7 @@ has chosen; what they have not is threads, and this process never has any.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import importlib
 import marshal
@@ -42,6 +43,10 @@ _MODULES = (
 )
 _PYTHON = "PYSPARK_PYTHON"
 _NUMBER = python_shim.NUMBER
+#: Room for what a fork is called, as `ps` shows it.
+_ROOM = " " * 256
+#: Places of the first and the last byte of its arguments in what Linux tells of a process, behind its name.
+_ARGUMENTS = slice(45, 47)
 #: The process of this driver, by what Spark starts in the place of Python; one serves all sessions.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
 
@@ -87,7 +92,7 @@ def begin_python() -> None:
         listening.listen(64)
         # Not in the group of this process: Ctrl-C is for this one, which then ends Spark in order.
         process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.runners.spark.prepared_python", str(listening.fileno()), str(folder)],
+            [sys.executable, "-m", "penstock.runners.spark.prepared_python", str(listening.fileno()), str(folder), _ROOM],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[listening.fileno()], start_new_session=True,
             env={**WITHOUT_THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )  # fmt: skip
@@ -213,8 +218,16 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str) -> N
     gc.freeze()
     if arguments[:1] != ["-m"]:
         os.execv(sys.executable, [sys.executable, *arguments])
+    _call_itself([sys.executable, *arguments])
     sys.argv = ["-m", *arguments[2:]]
     runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+
+
+def _call_itself(command: list[str]) -> None:
+    """Let `ps` show what the process does; a fork would be shown as what it was forked from."""
+    first, last = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_ARGUMENTS])
+    shown = "\0".join(command).encode()[: last - first - 1]
+    ctypes.memmove(first, shown.ljust(last - first, b"\0"), last - first)
 
 
 if __name__ == "__main__":

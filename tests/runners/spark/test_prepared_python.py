@@ -54,9 +54,16 @@ def test_whoever_ends_the_process_ends_the_fork(shim: str, folder: Path) -> None
     with subprocess.Popen([shim, "-m", "waits"], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"there\n"
+        shown = [Path(f"/proc/{each}/cmdline").read_bytes().rstrip(b"\0").split(b"\0") for each in _forks()]
+        assert [sys.executable.encode(), b"-m", b"waits"] in shown
         process.terminate()
         assert process.stdout.read() == b""  # closed by the fork, which had it too
         assert process.wait(10) == -signal.SIGTERM
+
+
+def _forks() -> list[int]:
+    (prepared,) = prepared_python._started.values()
+    return [int(each) for each in Path(f"/proc/{prepared.pid}/task/{prepared.pid}/children").read_text().split()]
 
 
 def test_other_ways_to_start_python_work_as_ever(shim: str) -> None:
