@@ -146,7 +146,11 @@ def _pass_on(sock: socket.socket, message: bytes, process: str) -> int:
             other.sendall(message)
             return _receive_number(other)
         except (EOFError, OSError):
-            return 1  # it has died; Spark hears of that when this worker ends and the connection with it
+            # It has died. Spark must hear of it now: the daemon lets a worker that has failed wait until Spark hangs up, and
+            # Spark waits for an answer.
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            return 1
 
 
 # -- processes of shards ---------------------------------------------------------------------------------------------------
