@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyarrow.dataset import dataset
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.runners.spark import feed
@@ -69,14 +70,15 @@ def feed_frame(spark: SparkSession, schema: str, **options: object) -> DataFrame
     return spark.readStream.format("feed").schema(schema).options(**{name: str(value) for name, value in options.items()}).load()
 
 
-def timed(name: str, frame: DataFrame, rows_per_batch: int, conf: Mapping[str, str] | None = None) -> Timing:
-    """Run a finite streaming query into the noop sink and take Spark's own batch durations."""
+def timed(name: str, frame: DataFrame, rows_per_batch: int, conf: Mapping[str, str] | None = None, path: str = "") -> Timing:
+    """Run a finite streaming query into the noop sink, or Parquet files if a path is given; take Spark's own batch durations."""
     spark = frame.sparkSession
     before = {key: spark.conf.get(key, None) for key in conf or {}}
     for key, value in (conf or {}).items():
         spark.conf.set(key, value)
     checkpoint = tempfile.mkdtemp(prefix="penstock-bench-")
-    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+    writer = frame.writeStream.format("parquet").option("path", path) if path else frame.writeStream.format("noop")
+    query = writer.option("checkpointLocation", checkpoint).start()
     try:
         query.processAllAvailable()
         progress = [item for item in query.recentProgress if item["numInputRows"]]
@@ -86,11 +88,16 @@ def timed(name: str, frame: DataFrame, rows_per_batch: int, conf: Mapping[str, s
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
     seconds = [item["durationMs"]["triggerExecution"] / 1000 for item in progress]
-    rows = sum(item["sink"]["numOutputRows"] for item in query.recentProgress)
+    rows = rows_in(path) if path else sum(item["sink"]["numOutputRows"] for item in query.recentProgress)
     reports = read_reports(progress)
     state = reports[-1].state_rows if reports else sum(item["numRowsTotal"] for item in progress[-1]["stateOperators"])
     print(f"{name:28s} {Timing(name, seconds, rows_per_batch, rows, state).shown()}", file=sys.stderr, flush=True)
     return Timing(name, seconds, rows_per_batch, rows, state)
+
+
+def rows_in(path: str) -> int:
+    """Rows of a folder of Parquet files."""
+    return int(dataset(path, format="parquet").count_rows())
 
 
 def finish(name: str, line: Mapping[str, Any], started: float) -> None:

@@ -220,6 +220,7 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str) -> N
         os.execv(sys.executable, [sys.executable, *arguments])
     _call_itself([sys.executable, *arguments])
     sys.argv = ["-m", *arguments[2:]]
+    sys.modules.pop(arguments[1], None)  # it runs as the main module, which Python warns of if it has been imported
     runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 

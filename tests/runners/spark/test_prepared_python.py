@@ -73,6 +73,11 @@ def test_other_ways_to_start_python_work_as_ever(shim: str) -> None:
     assert not is_prepared(sys.executable)
 
 
+def test_a_module_that_is_loaded_already_runs_without_a_word(shim: str) -> None:
+    found = subprocess.run([shim, "-m", "pyspark.sql.worker.lookup_data_sources"], capture_output=True, check=False)
+    assert b"RuntimeWarning" not in found.stderr
+
+
 def test_without_the_prepared_process_it_is_python(folder: Path) -> None:
     nobody = [sys.executable, "-I", "-S", prepared_python.python_shim.__file__, str(folder / "nobody")]
     found = subprocess.run([*nobody, "-c", "import pyarrow; print('here')"], capture_output=True, check=True)
