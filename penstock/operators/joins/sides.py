@@ -153,7 +153,8 @@ class Side:
                 continue
             keep = run.useful_until >= horizon
             useful = int(np.count_nonzero(keep))
-            if useful * 4 < run.num_rows:
+            # Small runs hold rows of all ages, and are written anew with the next rows anyway.
+            if useful * 4 < run.num_rows or (run.num_rows <= _FEW_ROWS and useful * 8 < run.num_rows * 7):
                 self.expired += run.num_rows - useful
                 self._replace(at, 1, np.flatnonzero(keep))
         return True
