@@ -125,7 +125,7 @@ def run(
     On the checkpoint of an earlier text, queries that are the same go on with their state; see penstock diff.
     """
     from penstock.apps.running import default_checkpoint, parse_conf, run_application
-    from penstock.runners.spark.attended import Wishes
+    from penstock.runners.spark.terminal.foreground import Wishes
 
     folder = checkpoint or default_checkpoint(file)
     wishes = Wishes(

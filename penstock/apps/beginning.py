@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.apps.table import example_named
-from penstock.runners.spark.session import SHORT_LIVED, begin_session
+from penstock.runners.spark.processes.session import SHORT_LIVED, begin_session
 
 MASTER, SHARDS = "local[2]", 2
 CONF = {"spark.driver.extraJavaOptions": SHORT_LIVED}

@@ -17,8 +17,8 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.lock import is_held
+from penstock.runners.spark.driver.requests import ask
 from penstock.runners.spark.ownership.directories import check_local_directories
-from penstock.runners.spark.requests import ask
 
 #: Where runs without `--checkpoint` remember their progress.
 _DEFAULT = Path(".penstock")

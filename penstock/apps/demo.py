@@ -14,10 +14,10 @@ from penstock.apps.beginning import CONF, MASTER, SHARDS, log_in
 from penstock.apps.reading import read_text
 from penstock.apps.table import example_named
 from penstock.apps.telling import Telling
-from penstock.runners.spark.app import App
-from penstock.runners.spark.attended import Outcome, Wishes, attend
-from penstock.runners.spark.contrast import Contrast, Meter, Metered
-from penstock.runners.spark.live import Display, Ending, Silence, make_display
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.terminal.display import Display, Ending, Silence, make_display
+from penstock.runners.spark.terminal.foreground import Outcome, Wishes, attend
+from penstock.runners.spark.terminal.state_comparison import Contrast, Meter, Metered
 
 #: Python workers and the operators' queues are fed twice a second: answers come within one, and two cores have time left.
 _TRIGGER = "500 milliseconds"

@@ -12,10 +12,10 @@ from penstock.apps.changing import told
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.app import App
-from penstock.runners.spark.attended import Outcome, Wishes, attend
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.live import Display, Ending, JsonLines, make_display
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.terminal.display import Display, Ending, JsonLines, make_display
+from penstock.runners.spark.terminal.foreground import Outcome, Wishes, attend
 
 
 def run_application(name: str, wishes: Wishes, as_json: bool = False) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.runners.spark.journal import Moment
-from penstock.runners.spark.live import Display, Samples
+from penstock.runners.spark.driver.run_history import Moment
+from penstock.runners.spark.terminal.display import Display, Samples
 
 #: Answers of one look at most; more than a person reads.
 _MOST = 500
@@ -23,7 +23,7 @@ class Telling:
     Examples
     --------
     >>> from rich.console import Console
-    >>> from penstock.runners.spark.live import PlainLines
+    >>> from penstock.runners.spark.terminal.display import PlainLines
     >>> display = Telling(PlainLines(Console()), "alerts", "alert", "noticed")
     >>> alerts = [{"alert": "Order 9 was lost", "noticed": 8}, {"alert": "Order 7 was paid twice", "noticed": 5}]
     >>> answers = {"alerts": alerts, "others": [{"alert": "unheard"}]}

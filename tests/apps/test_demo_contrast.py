@@ -16,11 +16,11 @@ from penstock.apps.reading import read_catalog
 from penstock.apps.table import EXAMPLES
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.attended import Outcome
-from penstock.runners.spark.contrast import Contrast, JoinState, Meter, Metered
-from penstock.runners.spark.journal import Journal, Moment, Summary
-from penstock.runners.spark.live import Display, Ending, LiveTable, PlainLines
-from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.run_history import Journal, Moment, Summary
+from penstock.runners.spark.terminal.display import Display, Ending, LiveTable, PlainLines
+from penstock.runners.spark.terminal.foreground import Outcome
+from penstock.runners.spark.terminal.state_comparison import Contrast, JoinState, Meter, Metered
 
 SECONDS_PER_BATCH, BATCHES = 10, 4
 

@@ -22,7 +22,7 @@ import witness
 import penstock
 from penstock.runners.decided import Decided
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
-from penstock.runners.spark.java import use_java
+from penstock.runners.spark.processes.java import use_java
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.model.declarations import Destination
-from penstock.runners.spark.answer_files import AnswerFiles, can_write
+from penstock.runners.spark.data_path.answer_files import AnswerFiles, can_write
 
 
 def rows(*values: int) -> pa.Table:

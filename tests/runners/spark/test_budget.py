@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.errors import InvalidDeclaration
-from penstock.runners.spark.budget import BudgetController
-from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.driver.budget import BudgetController
+from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.driver.reports import BatchReport
 
 
 def report(epoch: int, rows_in: int, work_ms: int, backlog: int = 0) -> BatchReport:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from penstock.kernel.segments import SPILLED, decode_segment
-from penstock.runners.spark.bundles import LARGE_BYTES, Change, Stored, change
+from penstock.runners.spark.data_path.bundles import LARGE_BYTES, Change, Stored, change
 
 Held = dict[str, pa.RecordBatch]
 

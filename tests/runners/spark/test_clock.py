@@ -15,10 +15,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 
 from penstock.kernel.packets import Packet
-from penstock.runners.spark import clock
-from penstock.runners.spark.app import App
-from penstock.runners.spark.control import ControlLog, ControlSource
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver import clock
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.control import ControlLog, ControlSource
+from penstock.runners.spark.driver.run import Run
 
 TICK = 1_000_000
 

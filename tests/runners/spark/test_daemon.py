@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runners.spark.daemon import WITHOUT_THREADS
-from penstock.runners.spark.home import quick_home
+from penstock.runners.spark.processes.daemon import WITHOUT_THREADS
+from penstock.runners.spark.processes.spark_home import quick_home
 
 _PROGRAM = """
 import os
-from penstock.runners.spark.daemon import load
+from penstock.runners.spark.processes.daemon import load
 load()
 print(len(os.listdir("/proc/self/task")))
 """

@@ -18,9 +18,9 @@ from hosts import answers, run_to_the_end
 from pyspark.sql import SparkSession
 
 from penstock.runners.decided import Decided
-from penstock.runners.spark.app import App, Run
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
-from penstock.runners.spark.tally import tally_readers
+from penstock.runners.spark.driver.app import App, Run
+from penstock.runners.spark.driver.counters import tally_readers
 
 pytestmark = pytest.mark.spark
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from penstock.cli import app
 from penstock.errors import CheckpointInUse, ForeignDirectory, UserError
 from penstock.runners.destinations import QUARANTINE
-from penstock.runners.spark.app import App
 from penstock.runners.spark.checkpoints.checkpoint import SETTLED, Checkpoint
 from penstock.runners.spark.checkpoints.doctor import examine, repair
 from penstock.runners.spark.checkpoints.records import copy_of
+from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.ownership.claims import claim
 from penstock.runners.spark.ownership.folders import LocalFolder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.kernel.packing import BAD, KEEP, MARK, MISSING, PARTITION, POSITION, TIME, pack
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.spark.exchange import Crossed
+from penstock.runners.spark.data_path.exchange import Crossed
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v BIGINT NOT NULL, part BIGINT, off BIGINT, mark STRING, t TIMESTAMP,

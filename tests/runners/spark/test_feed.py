@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.runners.spark.feed import register
+from penstock.runners.spark.data_path.feed import register
 from penstock.workloads.playback import Playback
 
 pytestmark = pytest.mark.spark

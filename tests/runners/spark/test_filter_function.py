@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock as ps
-from penstock.runners.spark.feed import register
-from penstock.runners.spark.session import clone_session
+from penstock.runners.spark.data_path.feed import register
+from penstock.runners.spark.processes.session import clone_session
 from penstock.workloads.playback import Playback
 
 pytestmark = pytest.mark.spark

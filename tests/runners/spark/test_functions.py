@@ -18,12 +18,12 @@ from pyspark.sql import functions as f
 
 import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
-from penstock.runners.spark.composing import Answers, Composition
-from penstock.runners.spark.event_time import watermarked
-from penstock.runners.spark.failures import translated
-from penstock.runners.spark.feed import register
-from penstock.runners.spark.pipeline import reading
-from penstock.runners.spark.session import SessionMismatch, clone_session
+from penstock.runners.spark.data_path.feed import register
+from penstock.runners.spark.data_path.pipeline import reading
+from penstock.runners.spark.dataframes.composing import Answers, Composition
+from penstock.runners.spark.dataframes.event_time import watermarked
+from penstock.runners.spark.driver.failures import translated
+from penstock.runners.spark.processes.session import SessionMismatch, clone_session
 from penstock.workloads.playback import Playback
 
 pytestmark = pytest.mark.spark

@@ -21,12 +21,12 @@ from rich.console import Console
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.interrupts import interruptible, keeping_handler
-from penstock.runners.spark.journal import Journal, Moment
-from penstock.runners.spark.live import Ending, LiveTable, PlainLines, headline, make_display
-from penstock.runners.spark.quiet import redirected
-from penstock.runners.spark.reports import BatchReport
-from penstock.runners.spark.tally import set_aside
+from penstock.runners.spark.driver.counters import set_aside
+from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.run_history import Journal, Moment
+from penstock.runners.spark.terminal.display import Ending, LiveTable, PlainLines, headline, make_display
+from penstock.runners.spark.terminal.interrupts import interruptible, keeping_handler
+from penstock.runners.spark.terminal.redirection import redirected
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2) USING feed;

@@ -12,9 +12,9 @@ pytest.importorskip("pyspark")
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import PARTITIONS
-from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.kafka import KafkaPartitions, asked_streams
-from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams
+from penstock.runners.spark.driver.reports import BatchReport
 
 COLUMNS = "(k BIGINT, p INT, ts BIGINT, WATERMARK ts DELAY OF 0)"
 TEXT = f"""

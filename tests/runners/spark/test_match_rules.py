@@ -17,7 +17,7 @@ from penstock.language.application import parse_application, parse_query
 from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.runners.spark.matching import Rules
+from penstock.runners.spark.dataframes.matching import Rules
 
 STREAM = "CREATE STREAM events (type STRING, id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND) USING feed;"
 CASH_AND_CARD = "EVENT SEQ(Cash a, Card b) FROM events PARTITION BY id WITHIN 1 hour"

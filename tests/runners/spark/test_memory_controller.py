@@ -11,9 +11,9 @@ pytest.importorskip("pyspark")
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.memory import MemorySharing
-from penstock.runners.spark.control import ControlLog
-from penstock.runners.spark.memory import MemoryController, begin_sharing
-from penstock.runners.spark.reports import BatchReport
+from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
+from penstock.runners.spark.driver.reports import BatchReport
 
 TEXT = "".join(f"CREATE STREAM {name} (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);" for name in "abc") + (
     "CREATE CQ one AS SELECT /*+ XJOIN */ a.k FROM a, b WHERE a.k = b.k;"

@@ -13,10 +13,10 @@ import pytest
 from hosts import answers
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App
-from penstock.runners.spark.reports import BatchReport
-from penstock.runners.spark.run import Run
-from penstock.runners.spark.tally import tally_readers
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.counters import tally_readers
+from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.run import Run
 
 pytestmark = pytest.mark.spark
 

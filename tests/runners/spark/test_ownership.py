@@ -24,11 +24,11 @@ from penstock.model.declarations import Destination
 from penstock.model.elements import Quarantined
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.data_path.quarantine import Quarantine, write_refused
+from penstock.runners.spark.data_path.sinks import Binding, FormatSink, make_sink
 from penstock.runners.spark.ownership.claims import Writer, check_claim, claim
 from penstock.runners.spark.ownership.directories import check_local_directories
 from penstock.runners.spark.ownership.folders import ArrowFolder, LocalFolder
-from penstock.runners.spark.quarantine import Quarantine, write_refused
-from penstock.runners.spark.sinks import Binding, FormatSink, make_sink
 
 ANSWERS = "answers of query 'busy'"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.runners.spark.failures import translated
-from penstock.runners.spark.packages import MissingPackage, require_packages
+from penstock.runners.spark.driver.failures import translated
+from penstock.runners.spark.processes.packages import MissingPackage, require_packages
 
 
 @pytest.fixture(scope="module")

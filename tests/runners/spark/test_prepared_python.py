@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runners.spark import prepared_python
-from penstock.runners.spark.prepared_python import is_prepared
+from penstock.runners.spark.processes import prepared_python
+from penstock.runners.spark.processes.prepared_python import is_prepared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks after Arrow is loaded are safe on Linux")
 
@@ -85,7 +85,10 @@ def test_without_the_prepared_process_it_is_python(folder: Path) -> None:
 
 
 def test_it_ends_with_the_process_that_has_started_it() -> None:
-    program = "from penstock.runners.spark import prepared_python as p; p.begin_python(); print(*p._started, flush=True); input()"
+    program = (
+        "from penstock.runners.spark.processes import prepared_python as found; found.begin_python(); "
+        "print(*found._started, flush=True); input()"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         shim = Path(driver.stdout.readline().decode().strip())

@@ -14,8 +14,8 @@ from hosts import answers, bag, json_lines, run_to_the_end, write_files
 from pyspark.sql import SparkSession
 
 from penstock.errors import BadRows, LateRows, PunctuationViolated
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
 from penstock.testing.damaged_files import main
 
 pytestmark = pytest.mark.spark

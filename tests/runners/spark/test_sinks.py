@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import CheckpointInUse, ForeignDirectory, InvalidDeclaration, UserError
 from penstock.model.declarations import Destination
-from penstock.runners.spark.app import App
-from penstock.runners.spark.failures import QueryFailed
+from penstock.runners.spark.data_path.sinks import make_sink, messages
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.failures import QueryFailed
 from penstock.runners.spark.ownership.folders import HadoopFolder, LocalFolder
-from penstock.runners.spark.sinks import make_sink, messages
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark

@@ -18,9 +18,9 @@ from penstock.errors import InvalidDeclaration, PenstockError, UnknownName, Unre
 from penstock.kernel.damage import BAD
 from penstock.language.application import parse_application
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.spark.app import App
-from penstock.runners.spark.files import ParquetFiles
-from penstock.runners.spark.messages import kafka_rows
+from penstock.runners.spark.data_path.files import ParquetFiles
+from penstock.runners.spark.data_path.kafka_messages import kafka_rows
+from penstock.runners.spark.driver.app import App
 
 pytestmark = pytest.mark.spark
 

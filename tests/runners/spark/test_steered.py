@@ -27,10 +27,10 @@ from penstock.operators.filtering.standing import FilterStanding
 from penstock.plan.catalog import Catalog
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.journal import Journal
-from penstock.runners.spark.live import Ending, LiveTable, PlainLines
-from penstock.runners.spark.reports import BatchReport, read_report
-from penstock.runners.spark.steered import FilterController
+from penstock.runners.spark.driver.filter_orders import FilterController
+from penstock.runners.spark.driver.reports import BatchReport, read_report
+from penstock.runners.spark.driver.run_history import Journal
+from penstock.runners.spark.terminal.display import Ending, LiveTable, PlainLines
 
 TEXT = """
 CREATE FUNCTION wide(x STRING) RETURNS INT USING python OPTIONS (callable 'pyarrow.compute:utf8_length', kind 'arrow', cost '1e-6');

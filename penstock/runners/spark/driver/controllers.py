@@ -1,0 +1,82 @@
+"""Those who hear the reports of a run and decide: about budgets, orders of filters, memory, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.lowering.jobs import Job
+from penstock.model.elements import PARTITIONS
+from penstock.operators.filtering.standing import FilterStanding
+from penstock.runners.memory import MemorySharing, size_in_bytes
+from penstock.runners.spark.driver.budget import BudgetController
+from penstock.runners.spark.driver.filter_orders import FilterController
+from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided
+from penstock.runners.spark.driver.launch import Launch
+from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
+from penstock.runners.spark.driver.report_listener import Listener
+from penstock.runners.spark.driver.reports import BatchReport
+
+Report = Callable[[], BatchReport | None]
+
+
+class Attendants:
+    """All of them, for the queries that run now.
+
+    Parameters
+    ----------
+    report, last_report
+        The last micro-batch with work, and the newest one, which is cheaper to ask for.
+    """
+
+    def __init__(self, launch: Launch, is_active: Callable[[], bool], report: Report, last_report: Report) -> None:
+        self._checkpoint = launch.checkpoint
+        self._memory = launch.wanted.memory
+        self._is_active = is_active
+        self._last_report = last_report
+        self._budget = BudgetController(self._checkpoint.control, launch.wanted.budget, report) if launch.wanted.budget else None
+        if self._budget:
+            self._budget.start(is_active)
+        self._orders: FilterController | None = None
+        self._listening: list[Listener] = []
+
+    def begin(self, job: Job) -> None:
+        """Attend to the queries of a job."""
+        control = self._checkpoint.control
+        sharing = MemorySharing(job, size_in_bytes(self._memory)) if self._memory else None
+        begin_sharing(control, sharing)
+        self._orders = FilterController(job, self._checkpoint, self._last_report)
+        found: list[Listener] = [self._orders] if self._orders.is_needed else []
+        if sharing:
+            found.append(MemoryController(sharing, control, self._last_report))
+        topics = asked_streams(job)
+        if topics:
+            found.append(KafkaPartitions(topics, control, self._last_report))
+        for listener in found:
+            listener.start(self._is_active)
+        self._listening = found
+
+    def change(self, job: Job) -> None:
+        """Attend to other queries from now on. Entries that are new have not heard how many partitions there are."""
+        self._stop_listening()
+        control = self._checkpoint.control
+        for stream, count in decided(control).items():
+            if stream in asked_streams(job):
+                control.append(PARTITIONS, {"stream": stream, "count": count})
+        self.begin(job)
+
+    def standings(self) -> tuple[FilterStanding, ...]:
+        """How adaptive filters stand."""
+        return self._orders.standings if self._orders is not None else ()
+
+    def end_budget(self) -> None:
+        if self._budget:
+            self._budget.stop()
+
+    def stop(self) -> None:
+        self.end_budget()
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        for listener in self._listening:
+            listener.stop()
+        self._listening = []

@@ -1,0 +1,227 @@
+"""What happened in a run, batch by batch, and the summary at its end."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from penstock.lowering.jobs import Job
+from penstock.lowering.statistics import JoinMemory, MemoryMonitor
+from penstock.operators.filtering.standing import FilterStanding
+from penstock.runners.holding import HeldBack, HoldWatch
+from penstock.runners.spark.driver.counters import (
+    OperatorTally,
+    QueryTally,
+    ReaderTally,
+    rows_arrived,
+    set_aside,
+    tally_operators,
+    tally_queries,
+    tally_readers,
+)
+from penstock.runners.spark.driver.due import oldest_due_us
+from penstock.runners.spark.driver.reports import BatchReport
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The state of a run after one micro-batch.
+
+    Parameters
+    ----------
+    rows, rows_per_second
+        Rows the streams brought with this batch, and per second since the batch before.
+    latency_ms
+        From the time the oldest row of the batch fell due, or if the source does not tell, from the begin of the batch
+        before, to the time answers were written. (Event time says nothing about that when it is made up or replayed.)
+    """
+
+    epoch: int
+    rows: int
+    rows_per_second: float
+    duration_ms: int
+    latency_ms: int
+    backlog: int
+    queries: tuple[QueryTally, ...]
+    operators: tuple[OperatorTally, ...]
+    readers: tuple[ReaderTally, ...]
+    #: How adaptive filters stand.
+    filters: tuple[FilterStanding, ...] = ()
+    #: Rows that went to the quarantine since the checkpoint began, by reason.
+    refused: Mapping[str, int] = field(default_factory=dict)
+    #: What holds time back.
+    held: tuple[HeldBack, ...] = ()
+
+    @property
+    def state_rows(self) -> int:
+        return sum(operator.state_rows for operator in self.operators)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(operator.state_bytes for operator in self.operators)
+
+    def to_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        found["readers"] = [reader.to_json() for reader in self.readers]
+        found["held"] = [{**asdict(held), "text": str(held)} for held in self.held]
+        return {**found, "state_rows": self.state_rows, "state_bytes": self.state_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in figures. Rows are those of this run; tallies are totals since the checkpoint began.
+
+    Speed and latency leave out the first batch, in which Python workers start and operators are compiled.
+    """
+
+    application: str
+    seconds: float
+    batches: int
+    rows: int
+    rows_per_second: float
+    batch_ms_median: float
+    latency_ms_median: float
+    latency_ms_worst: int
+    peak_state_rows: int
+    peak_state_bytes: int
+    is_complete: bool
+    queries: tuple[QueryTally, ...] = ()
+    readers: tuple[ReaderTally, ...] = ()
+    #: Estimated and measured state of each join.
+    joins: tuple[JoinMemory, ...] = ()
+    #: How adaptive filters stood at the end.
+    filters: tuple[FilterStanding, ...] = ()
+    #: Rows that went to the quarantine since the checkpoint began, by reason; operators set rows aside too, and some of them
+    #: are used all the same.
+    refused: Mapping[str, int] = field(default_factory=dict)
+    operators: tuple[OperatorTally, ...] = ()
+    #: What held time back at the end.
+    held: tuple[HeldBack, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
+        return {**asdict(self), **parts}
+
+
+class Journal:
+    """Hears the reports of a run; each batch counts once, however often it is told.
+
+    Parameters
+    ----------
+    filters
+        Tells how adaptive filters stand.
+    learnt
+        What an earlier run knew about the memory of joins.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        job: Job,
+        filters: Callable[[], tuple[FilterStanding, ...]] = tuple,
+        learnt: Iterable[JoinMemory] = (),
+    ) -> None:
+        self.application = application
+        self.job = job
+        self._filters = filters
+        self._holds = HoldWatch(job)
+        self._memory = MemoryMonitor(job, learnt)
+        self.last: Moment | None = None
+        self._seen = -1
+        self._began: datetime | None = None
+        self._first: datetime | None = None
+        self._ended: datetime | None = None
+        self._durations: list[int] = []
+        self._latencies: list[int] = []
+        self._rows = 0
+        self._first_rows = 0
+        self._peak_rows = 0
+        self._peak_bytes = 0
+        self._refused: dict[str, int] = {}
+
+    def follow(self, job: Job) -> None:
+        """Queries have come or gone; nothing happens if it is the same job."""
+        if job is not self.job:
+            learnt = self._memory.joins()
+            self.job, self._holds, self._memory = job, HoldWatch(job), MemoryMonitor(job, learnt)
+
+    @property
+    def batches(self) -> int:
+        return len(self._durations)
+
+    def hear(self, reports: Iterable[BatchReport]) -> list[Moment]:
+        """The moments not heard before."""
+        return [self._next(report) for report in reports if report.epoch > self._seen]
+
+    def _next(self, report: BatchReport) -> Moment:
+        began = _instant(report)
+        rows = rows_arrived(self.job, report)
+        since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
+        due_us = oldest_due_us(self.job, report)
+        waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
+        latency_ms = int(max(waited_ms, 0)) + report.duration_ms
+        rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
+        self._refused = set_aside(self.job, report)
+        moment = Moment(
+            report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
+            tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
+            self._filters(), self._refused, self._holds.hear(report.entries, report.holding, began.timestamp()),
+        )  # fmt: skip
+        self._seen, self._began = report.epoch, began
+        self._first = self._first or began
+        self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
+        self._remember(moment)
+        self._memory.update(report.operators, report.entries)
+        return moment
+
+    def _remember(self, moment: Moment) -> None:
+        self.last = moment
+        self._first_rows = moment.rows if not self.batches else self._first_rows
+        self._rows += moment.rows
+        self._durations.append(moment.duration_ms)
+        self._latencies.append(moment.latency_ms)
+        self._peak_rows = max(self._peak_rows, moment.state_rows)
+        self._peak_bytes = max(self._peak_bytes, moment.state_bytes)
+
+    def joins(self) -> tuple[JoinMemory, ...]:
+        """Estimated and measured state of joins, so far."""
+        return self._memory.joins()
+
+    def summary(self) -> Summary:
+        seconds = (self._ended - self._first).total_seconds() if self._ended and self._first else 0.0
+        readers = self.last.readers if self.last else ()
+        return Summary(
+            self.application,
+            round(seconds, 3),
+            self.batches,
+            self._rows,
+            round(self._speed(), 1),
+            statistics.median(self._durations[1:] or self._durations or [0]),
+            statistics.median(self._latencies[1:] or self._latencies or [0]),
+            max(self._latencies[1:] or self._latencies or [0]),
+            self._peak_rows,
+            self._peak_bytes,
+            all(reader.is_complete for reader in readers),
+            self.last.queries if self.last else (),
+            readers,
+            self.joins(),
+            self._filters(),
+            self._refused,
+            self.last.operators if self.last else (),
+            self.last.held if self.last else (),
+        )
+
+    def _speed(self) -> float:
+        """Rows per second after the first batch, or of it if there is no other."""
+        if not self._ended or not self._first:
+            return 0.0
+        warm_up_ms = self._durations[0] if self.batches > 1 else 0
+        seconds = (self._ended - self._first).total_seconds() - warm_up_ms / 1000
+        return (self._rows - (self._first_rows if self.batches > 1 else 0)) / max(seconds, 0.001)
+
+
+def _instant(report: BatchReport) -> datetime:
+    return datetime.fromisoformat(str(report.spark["timestamp"]).replace("Z", "+00:00"))
