@@ -23,7 +23,7 @@ from penstock.operators.watched import Watched
 from penstock.runners.editions.edition import Edition
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);

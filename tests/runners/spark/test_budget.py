@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.errors import InvalidDeclaration
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.budget import BudgetController
-from penstock.runners.spark.driver.control import ControlLog
 from penstock.runners.spark.driver.reports import BatchReport
 
 

@@ -20,8 +20,8 @@ from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import LEARNT, SETTLED, Checkpoint
 from penstock.runners.spark.checkpoints.lock import CheckpointLock, is_alive, is_held, read_holder
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.app import App
-from penstock.runners.spark.driver.control import ControlLog
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS) USING rate;

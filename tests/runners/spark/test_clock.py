@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 
 from penstock.kernel.packets import Packet
-from penstock.runners.spark.driver import clock
+from penstock.runners.spark.data_path import clock
+from penstock.runners.spark.data_path.control import ControlLog, ControlSource
 from penstock.runners.spark.driver.app import App
-from penstock.runners.spark.driver.control import ControlLog, ControlSource
 from penstock.runners.spark.driver.run import Run
 
 TICK = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.runners.spark.driver.control import ControlLog, ControlSource
+from penstock.runners.spark.data_path.control import ControlLog, ControlSource
 
 
 def reader(path: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import StateUnwritable, UnreadableFile, UnreadableMessage
-from penstock.runners.spark.driver.failures import QueryFailed, translated
+from penstock.runners.spark.data_path.failures import QueryFailed, translated
 
 _WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):

@@ -18,9 +18,9 @@ from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Schema
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.relational import Scan
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.dataframes import filter_tasks
 from penstock.runners.spark.dataframes.filter_tasks import DirectFilter, direct_filter, filtering_task, prepared
-from penstock.runners.spark.driver.control import ControlLog
 
 SCHEMA = Schema.of(x=pa.int64(), s=pa.string(), ts=TIMESTAMP)
 

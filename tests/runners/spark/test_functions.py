@@ -18,11 +18,11 @@ from pyspark.sql import functions as f
 
 import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
+from penstock.runners.spark.data_path.failures import translated
 from penstock.runners.spark.data_path.feed import register
 from penstock.runners.spark.data_path.pipeline import reading
 from penstock.runners.spark.dataframes.composing import Answers, Composition
 from penstock.runners.spark.dataframes.event_time import watermarked
-from penstock.runners.spark.driver.failures import translated
 from penstock.runners.spark.processes.session import SessionMismatch, clone_session
 from penstock.workloads.playback import Playback
 

@@ -24,8 +24,9 @@ from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.driver.counters import set_aside
 from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.run_history import Journal, Moment
+from penstock.runners.spark.processes.java_process import keeping_handler
 from penstock.runners.spark.terminal.display import Ending, LiveTable, PlainLines, headline, make_display
-from penstock.runners.spark.terminal.interrupts import interruptible, keeping_handler
+from penstock.runners.spark.terminal.interrupts import interruptible
 from penstock.runners.spark.terminal.redirection import redirected
 
 TEXT = """

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import PARTITIONS
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams
 from penstock.runners.spark.driver.reports import BatchReport
 

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.errors import DamagedRecord
+from penstock.runners.spark.data_path.control import ControlLog, ControlSource
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.packet_rows import packed_rows
-from penstock.runners.spark.driver.control import ControlLog, ControlSource
 
 
 def packets(text: str) -> pa.Table:

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.memory import MemorySharing
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
 from penstock.runners.spark.driver.reports import BatchReport
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.runners.spark.driver.failures import translated
+from penstock.runners.spark.data_path.failures import translated
 from penstock.runners.spark.processes.packages import MissingPackage, require_packages
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import CheckpointInUse, ForeignDirectory, InvalidDeclaration, UserError
 from penstock.model.declarations import Destination
+from penstock.runners.spark.data_path.failures import QueryFailed
 from penstock.runners.spark.data_path.sinks import make_sink, messages
 from penstock.runners.spark.driver.app import App
-from penstock.runners.spark.driver.failures import QueryFailed
 from penstock.runners.spark.ownership.folders import HadoopFolder, LocalFolder
 from penstock.testing.undisturbed import undisturbed
 

@@ -16,8 +16,8 @@ from penstock.model.elements import PLAN
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
+from penstock.runners.spark.data_path.control import CONTROL_NAME, ControlLog
 from penstock.runners.spark.data_path.loop import Loop
-from penstock.runners.spark.driver.control import CONTROL_NAME, ControlLog
 from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 
 #: Records without which a checkpoint cannot be continued; each has a copy.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -24,7 +24,6 @@ from penstock.runners.spark.data_path.processor import FRONTIER, REPORT, StageHo
 from penstock.runners.spark.data_path.quarantine import Quarantine
 from penstock.runners.spark.data_path.stateful import ShardProcessor
 from penstock.runners.spark.data_path.workers import settle
-from penstock.runners.spark.driver.deployment import Deployment
 
 #: What differs between two descriptions of one plan: numbers of columns, addresses of objects, names of runs.
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
@@ -123,15 +122,20 @@ def _observed(frame: DataFrame, direct: str, name: str) -> DataFrame:
 
 
 def application_frame(
-    deployment: Deployment, read: Callable[[StreamDeclaration], DataFrame | ParquetFiles], controls: DataFrame
+    host: StageHost,
+    streams: Iterable[tuple[StreamDeclaration, bytes]],
+    read: Callable[[StreamDeclaration], DataFrame | ParquetFiles],
+    controls: DataFrame,
 ) -> DataFrame:
-    """The sources and the only stage of an application. What tasks do is theirs to find out, micro-batch by micro-batch."""
-    run = deployment.host.run
-    streams = [
-        packed_in_force(read(stream), stream, run, deployment.parts[name])
-        for name, stream in zip(deployment.entries, deployment.streams, strict=True)
-    ]
-    return _observed(_stage(deployment.host, reduce(DataFrame.unionByName, [*streams, controls])), deployment.direct, OBSERVED)
+    """The sources and the only stage of an application. What tasks do is theirs to find out, micro-batch by micro-batch.
+
+    Parameters
+    ----------
+    streams
+        Each with what packing makes of its rows when the run begins, pickled.
+    """
+    arriving = [packed_in_force(read(stream), stream, host.run, part) for stream, part in streams]
+    return _observed(_stage(host, reduce(DataFrame.unionByName, [*arriving, controls])), host.direct, OBSERVED)
 
 
 def direct_answers(frame: DataFrame) -> DataFrame:

@@ -16,10 +16,10 @@ from penstock.errors import InvalidDeclaration, PenstockError
 from penstock.kernel.damage import BAD
 from penstock.model.declarations import StreamDeclaration
 from penstock.runners.spark.data_path import feed
+from penstock.runners.spark.data_path.control import ENDING
+from penstock.runners.spark.data_path.failures import QueryFailed, translated
 from penstock.runners.spark.data_path.files import ParquetFiles, can_read, listed
 from penstock.runners.spark.data_path.kafka_messages import kafka_rows
-from penstock.runners.spark.driver.control import ENDING
-from penstock.runners.spark.driver.failures import QueryFailed, translated
 from penstock.runners.spark.processes.session import named_reader
 
 _FILES = ("json", "csv", "parquet", "orc", "text")

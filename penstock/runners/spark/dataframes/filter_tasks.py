@@ -29,11 +29,11 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control, Quarantined
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.reports import COSTS, ORDER
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.data_path.exchange import batch_id, first_position, partition_id, query_id
 from penstock.runners.spark.data_path.processor import REPORT
 from penstock.runners.spark.data_path.quarantine import write_refused
 from penstock.runners.spark.data_path.workers import settle
-from penstock.runners.spark.driver.control import ControlLog
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from penstock.model.hint_options import HintValue
 from penstock.model.order_hints import OrderHint
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.data_path.control import control_frame
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.dataframes.composing import Call, Composition, Leaf, composed, metrics_of
 from penstock.runners.spark.dataframes.event_time import marked_like
 from penstock.runners.spark.dataframes.filter_tasks import direct_filter, filtered_directly
 from penstock.runners.spark.dataframes.inputs import Described, Stream, input_of
-from penstock.runners.spark.driver.control import control_frame
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.reports import BatchReport, read_report
 

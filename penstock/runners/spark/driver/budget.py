@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.errors import InvalidDeclaration
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.reports import BatchReport
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "second": 1_000_000_000, "seconds": 1_000_000_000}

@@ -14,13 +14,13 @@ from pyspark.sql import functions as f
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.answer_files import AnswerFiles
+from penstock.runners.spark.data_path.failures import in_short
 from penstock.runners.spark.data_path.local_properties import decisions_of, edition_of
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.pipeline import answers, direct_answers
 from penstock.runners.spark.data_path.processor import FILE
 from penstock.runners.spark.data_path.sinks import DriverSink, ShardSink, SparkSink
 from penstock.runners.spark.driver.deployment import Deployment, Deployments
-from penstock.runners.spark.driver.failures import in_short
 
 
 class Delivery:

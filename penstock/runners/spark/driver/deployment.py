@@ -64,9 +64,9 @@ class Deployment:
         return encoded(self.parts)
 
     @property
-    def streams(self) -> list[StreamDeclaration]:
-        """Streams that somebody reads, as the newest text declares them."""
-        return [self.catalog.stream(name) for name in self.entries]
+    def streams(self) -> list[tuple[StreamDeclaration, bytes]]:
+        """Streams that somebody reads, as the newest text declares them, and what tasks must know to pack their rows."""
+        return [(self.catalog.stream(name), self.parts[name]) for name in self.entries]
 
     @property
     def direct(self) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.lowering.jobs import Job
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import PARTITIONS
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
 

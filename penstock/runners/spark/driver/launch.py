@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,9 +14,9 @@ from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.editions import Editions
+from penstock.runners.spark.data_path.control import control_frame
 from penstock.runners.spark.data_path.pipeline import application_frame
 from penstock.runners.spark.data_path.sources import read_stream
-from penstock.runners.spark.driver.control import control_frame
 from penstock.runners.spark.driver.delivery import Delivery
 from penstock.runners.spark.driver.deployment import Deployments, Functions
 from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked_streams
@@ -62,7 +63,8 @@ class Launch:
         catalog, checkpoint = deployment.catalog, self.checkpoint
         control, loop = checkpoint.control.directory, checkpoint.loop
         controls = control_frame(self.spark, str(control), self.shards, str(loop.directory), tick_us(catalog))
-        frame = application_frame(deployment, lambda stream: read_stream(self.spark, stream, control), controls)
+        read = partial(read_stream, self.spark, control=control)
+        frame = application_frame(deployment.host, deployment.streams, read, controls)
         ask_partitions(self.spark, asked_streams(deployment.job), checkpoint.control)
         delivery = Delivery(Editions(checkpoint), self.deployments, deployment, loop)
         writer = frame.writeStream.queryName(catalog.name.replace(".", "_"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.operators.joins.pjoin.operator import MEMORY
 from penstock.runners.memory import MemorySharing
-from penstock.runners.spark.driver.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
 

@@ -21,10 +21,10 @@ from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
+from penstock.runners.spark.data_path.failures import QueryFailed, translated
 from penstock.runners.spark.data_path.sinks import MemorySink, Sinks
 from penstock.runners.spark.driver.controllers import Attendants
 from penstock.runners.spark.driver.deployment import Deployment
-from penstock.runners.spark.driver.failures import QueryFailed, translated
 from penstock.runners.spark.driver.launch import Launch
 from penstock.runners.spark.driver.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.driver.requests import Requests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -71,3 +72,29 @@ def kill_java() -> None:
 
 def _process() -> Any:
     return getattr(SparkContext._gateway, "proc", None)
+
+
+def keeping_handler(work: Callable[[], object]) -> None:
+    """Do something that installs a handler of SIGINT wherever it may, without losing one that is there.
+
+    Spark's handler asks Java from inside the handler, and so waits for ever when it meets a question under way. It is installed
+    in the main thread only; so is nothing in another one. Where nobody has a handler, Spark's is better than none.
+    """
+    is_ours = signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, signal.SIG_DFL, None)
+    if not is_ours or threading.current_thread() is not threading.main_thread():
+        work()
+        return
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+
+    # A daemon: whoever stops at once does not wait for it.
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]

@@ -37,7 +37,7 @@ _MODULES = (
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
-    "penstock.runners.spark.driver.control",
+    "penstock.runners.spark.data_path.control",
     "penstock.runners.spark.data_path.loop",
     *MODULES,
 )

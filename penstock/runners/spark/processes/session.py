@@ -17,11 +17,10 @@ from pyspark.sql import SparkSession
 from penstock.errors import PenstockError, UserError
 from penstock.runners.spark.processes.class_archive import using_archive
 from penstock.runners.spark.processes.java import use_java
-from penstock.runners.spark.processes.java_process import begin_java, start_java
+from penstock.runners.spark.processes.java_process import begin_java, keeping_handler, start_java
 from penstock.runners.spark.processes.packages import require_packages
 from penstock.runners.spark.processes.prepared_python import begin_python, prepared_python
 from penstock.runners.spark.processes.spark_home import quick_home
-from penstock.runners.spark.terminal.interrupts import keeping_handler
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 

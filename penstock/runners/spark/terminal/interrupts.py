@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,29 +49,3 @@ def interruptible(at_once: Callable[[], None]) -> Iterator[Interrupt]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def keeping_handler(work: Callable[[], object]) -> None:
-    """Do something that installs a handler of SIGINT wherever it may, without losing one that is there.
-
-    Spark's handler asks Java from inside the handler, and so waits for ever when it meets a question under way. It is installed
-    in the main thread only; so is nothing in another one. Where nobody has a handler, Spark's is better than none.
-    """
-    is_ours = signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, signal.SIG_DFL, None)
-    if not is_ours or threading.current_thread() is not threading.main_thread():
-        work()
-        return
-    failures: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            work()
-        except BaseException as failure:
-            failures.append(failure)
-
-    # A daemon: whoever stops at once does not wait for it.
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]

@@ -22,11 +22,11 @@ from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import PLAN, Control
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
+from penstock.runners.spark.data_path.clock import Clock, told
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.data_path.shard_ids import shard_ids
 from penstock.runners.spark.data_path.source_registry import register_source
-from penstock.runners.spark.driver.clock import Clock, told
 from penstock.runners.spark.processes.session import named_reader
 
 FORMAT = "penstock_control"
