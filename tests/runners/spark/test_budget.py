@@ -42,7 +42,22 @@ def test_a_backlog_is_worked_off_although_no_row_comes_any_more(tmp_path: Path) 
     assert len(log) == 3
 
 
-@pytest.mark.parametrize("text", ["", "fast", "10", "10 weeks"])
+@pytest.mark.parametrize("text", ["", "fast", "10", "10 fortnights", "1.2.3 s"])
 def test_a_budget_that_is_no_duration_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidDeclaration, match="such as 800 ms"):
         BudgetController(ControlLog(tmp_path), text, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "nanos"),
+    [
+        ("800 ms", 800_000_000),
+        ("500ns", 500),
+        ("1.5 us", 1_500),
+        ("2 s", 2 * 10**9),
+        (".5 second", 5 * 10**8),
+        ("1. seconds", 10**9),
+    ],
+)
+def test_a_budget_is_a_duration_to_the_nanosecond(tmp_path: Path, text: str, nanos: int) -> None:
+    assert BudgetController(ControlLog(tmp_path), text, lambda: None).budget_ns == nanos

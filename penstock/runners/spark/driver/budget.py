@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 
 from penstock.errors import InvalidDeclaration
+from penstock.model.durations import duration, no_duration
 from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.reports import BatchReport
 
-_UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "second": 1_000_000_000, "seconds": 1_000_000_000}
 _FIRST_ROWS = 100_000
 _SMOOTHING = 0.3
 
@@ -23,10 +22,10 @@ def nanoseconds(text: str) -> int:
     >>> nanoseconds("800 ms")
     800000000
     """
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]+)\s*", text.lower())
-    if not found or found[2] not in _UNITS_NS:
-        raise InvalidDeclaration(f"'{text}' is no budget; write a number and one of {', '.join(_UNITS_NS)}, such as 800 ms")
-    return int(float(found[1]) * _UNITS_NS[found[2]])
+    found = duration(text)
+    if found is None:
+        raise InvalidDeclaration(no_duration(text))
+    return int(found * 1_000)
 
 
 class BudgetController:
