@@ -39,15 +39,15 @@ class Difference:
         return {"checkpoint": str(self.checkpoint), "can_start": self.can_start, **self.changes.to_json()}
 
     def __str__(self) -> str:
-        return told(self.changes) or "no query"
+        return changes_text(self.changes) or "no query"
 
 
-def told(changes: Changes) -> str:
+def changes_text(changes: Changes) -> str:
     """What becomes of the queries, a line each.
 
     Examples
     --------
-    >>> print(told(Changes(kept=("busy",), fresh=("top", "dear"), reset=("dear",), dropped=("old",))))
+    >>> print(changes_text(Changes(kept=("busy",), fresh=("top", "dear"), reset=("dear",), dropped=("old",))))
     = busy: goes on with its state
     + top: new, begins empty
     + dear: begins anew, without its state

@@ -28,7 +28,7 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     return _decided(place, tuning(job, query, parse_settings(settings)))
 
 
-def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
+def send_heartbeat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
     """Tell the run of a checkpoint that nothing older than a time comes from a stream; returns the decision's number."""
     place, job = _running(name, checkpoint)
     return _decided(place, heartbeat(job, stream, moment, partition))

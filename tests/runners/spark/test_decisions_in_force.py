@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from penstock.runners.decided import Decided
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
 from penstock.runners.spark.driver.app import App, Run
-from penstock.runners.spark.driver.counters import tally_readers
+from penstock.runners.spark.driver.counters import count_readers
 
 pytestmark = pytest.mark.spark
 
@@ -105,7 +105,7 @@ def test_tasks_know_what_was_decided_when_their_micro_batch_was_planned(
         (standing,) = run.filters()
         assert standing.operator == "AdaptiveFilter1"
         assert standing.reorderings
-        (reader, _) = tally_readers(run.job, run.reports()[-1])
+        (reader, _) = count_readers(run.job, run.reports()[-1])
         assert reader.is_complete
         assert (reader.read, reader.used) == (5 * ROWS, len(expected(tables)))
     finally:
@@ -162,7 +162,7 @@ def test_rows_that_no_filter_can_judge_are_refused_before_the_shuffle_and_counte
     write(tmp_path, 0, rows(0, 128, 0))
     run = run_to_the_end(text, spark, tmp_path / "checkpoint", quarantine=str(tmp_path / "refused"))
     assert sorted(row["k"] for row in answers(run, "q")) == list(range(101, ROWS))
-    (reader,) = tally_readers(run.job, run.reports()[-1])
+    (reader,) = count_readers(run.job, run.reports()[-1])
     assert reader.is_complete
     assert (reader.used, reader.bad, reader.filtered) == (ROWS - 101, 1, 100)
     (refused,) = pq.ParquetDataset(tmp_path / "refused").read().to_pylist()

@@ -20,7 +20,7 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.deployment import Functions
-from penstock.runners.spark.driver.launch import Launch, Wanted
+from penstock.runners.spark.driver.launch import Launch, LaunchOptions
 from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.ownership.directories import check_local_directories
 from penstock.runners.spark.processes.session import create_session, query_session
@@ -111,8 +111,10 @@ class App:
             place.settled("now_us", self._now_us)
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
-            wanted = Wanted(policy, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append)
-            return Run(Launch(place, query_session(base, settled), settled, wanted, self.functions), edition)
+            options = LaunchOptions(
+                policy, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append
+            )
+            return Run(Launch(place, query_session(base, settled), settled, options, self.functions), edition)
         except BaseException:
             place.lock.release()
             raise

@@ -1,4 +1,4 @@
-"""Those who hear the reports of a run and decide: about budgets, orders of filters, memory, partitions."""
+"""What hears the reports of a run and decides: about budgets, orders of filters, memory, partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.runners.spark.driver.reports import BatchReport
 Report = Callable[[], BatchReport | None]
 
 
-class Attendants:
+class Controllers:
     """All of them, for the queries that run now.
 
     Parameters
@@ -30,17 +30,17 @@ class Attendants:
 
     def __init__(self, launch: Launch, is_active: Callable[[], bool], report: Report, last_report: Report) -> None:
         self._checkpoint = launch.checkpoint
-        self._memory = launch.wanted.memory
+        self._memory = launch.options.memory
         self._is_active = is_active
         self._last_report = last_report
-        self._budget = BudgetController(self._checkpoint.control, launch.wanted.budget, report) if launch.wanted.budget else None
+        self._budget = BudgetController(self._checkpoint.control, launch.options.budget, report) if launch.options.budget else None
         if self._budget:
             self._budget.start(is_active)
         self._orders: FilterController | None = None
         self._listening: list[Listener] = []
 
     def begin(self, job: Job) -> None:
-        """Attend to the queries of a job."""
+        """Decide about the queries of a job from now on."""
         control = self._checkpoint.control
         sharing = MemorySharing(job, size_in_bytes(self._memory)) if self._memory else None
         begin_sharing(control, sharing)
@@ -56,7 +56,7 @@ class Attendants:
         self._listening = found
 
     def change(self, job: Job) -> None:
-        """Attend to other queries from now on. Entries that are new have not heard how many partitions there are."""
+        """Decide about other queries from now on. Entries that are new have not heard how many partitions there are."""
         self._stop_listening()
         control = self._checkpoint.control
         for stream, count in decided(control).items():

@@ -12,14 +12,14 @@ from penstock.runners.spark.driver.reports import BatchReport
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderTally:
+class ReaderCounts:
     """What became of the rows of a stream for the queries that share one entry.
 
     Nothing is lost silently: every row read was used, set aside by a WHERE, or quarantined.
 
     Examples
     --------
-    >>> ReaderTally("bid", ("busy",), read=10, used=7, filtered=2, late=1, bad=0, violating=0).is_complete
+    >>> ReaderCounts("bid", ("busy",), read=10, used=7, filtered=2, late=1, bad=0, violating=0).is_complete
     True
     """
 
@@ -46,7 +46,7 @@ class ReaderTally:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryTally:
+class QueryCounts:
     """Rows that reached a query and answers it gave; an operator shared by several queries counts for each."""
 
     query: str
@@ -57,7 +57,7 @@ class QueryTally:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTally:
+class OperatorCounts:
     """An operator that keeps state, and how it got rid of rows: out of the window, or closed by a punctuation.
 
     An event pattern under constraints gives traces up that cannot match any more, and passes over the rest of their events.
@@ -74,12 +74,12 @@ class OperatorTally:
     passed_over: int = 0
 
     @property
-    def spared(self) -> str:
+    def constraint_savings(self) -> str:
         """What constraints have spared, for people; "" if nothing.
 
         Examples
         --------
-        >>> OperatorTally("PatternMatch6", ("dear", "alerts"), 54, 1757, 0, 0, 0, given_up=95, passed_over=225).spared
+        >>> OperatorCounts("PatternMatch6", ("dear", "alerts"), 54, 1757, 0, 0, 0, given_up=95, passed_over=225).constraint_savings
         'PatternMatch6 (for dear, alerts) gave up 95 traces that could not match any more, and passed over 225 of their events'
         """
         if not self.given_up:
@@ -90,7 +90,7 @@ class OperatorTally:
         )
 
 
-def tally_readers(job: Job, report: BatchReport) -> list[ReaderTally]:
+def count_readers(job: Job, report: BatchReport) -> list[ReaderCounts]:
     """One line per entry of a source."""
     found = []
     for stage in job.stages:
@@ -99,7 +99,7 @@ def tally_readers(job: Job, report: BatchReport) -> list[ReaderTally]:
             counted = report.entries.get(name, {})
             refused = counted.get("violating", 0) - counted.get("trusted", 0)
             plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad", "after_end")}
-            found.append(ReaderTally(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain))
+            found.append(ReaderCounts(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain))
     return found
 
 
@@ -114,14 +114,14 @@ def _ordered(job: Job, queries: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in job.outputs if name in queries)
 
 
-def tally_queries(job: Job, report: BatchReport) -> list[QueryTally]:
-    readers = tally_readers(job, report)
+def count_queries(job: Job, report: BatchReport) -> list[QueryCounts]:
+    readers = count_readers(job, report)
     answering = {name: port[0] for stage in job.stages for name, port in stage.graph.outputs.items()}
     found = []
     for query in job.outputs:
         mine = [counters for _, queries, counters in _operators(job, report) if query in queries]
         found.append(
-            QueryTally(
+            QueryCounts(
                 query,
                 rows_in=sum(reader.used for reader in readers if query in reader.queries),
                 rows_out=report.operators.get(answering.get(query, ""), {}).get("rows_out", 0),
@@ -132,11 +132,11 @@ def tally_queries(job: Job, report: BatchReport) -> list[QueryTally]:
     return found
 
 
-def tally_operators(job: Job, report: BatchReport) -> list[OperatorTally]:
+def count_operators(job: Job, report: BatchReport) -> list[OperatorCounts]:
     """Operators that have kept anything so far, in the order rows pass them."""
     kinds = ("state_rows", "state_bytes", "expired", "purged", "queue_rows")
     return [
-        OperatorTally(
+        OperatorCounts(
             node,
             _ordered(job, queries),
             **{kind: counters.get(kind, 0) for kind in kinds},
@@ -186,7 +186,7 @@ def _entries_by_stream(job: Job) -> dict[str, list[str]]:
     return found
 
 
-def refused_once(readers: Iterable[ReaderTally]) -> tuple[int, int]:
+def late_and_quarantined(readers: Iterable[ReaderCounts]) -> tuple[int, int]:
     """Late rows, and all that were quarantined where they entered, since the checkpoint began; each stream counts once."""
     late, quarantined = Counter[str](), Counter[str]()
     for reader in readers:

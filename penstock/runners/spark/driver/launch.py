@@ -23,7 +23,7 @@ from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LaunchOptions:
     """How an application shall run; as `App.start` has it."""
 
     policy: str
@@ -39,13 +39,15 @@ class Wanted:
 class Launch:
     """Starts Spark queries for editions of one application, one after the other."""
 
-    def __init__(self, checkpoint: Checkpoint, spark: SparkSession, shards: int, wanted: Wanted, functions: Functions) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, spark: SparkSession, shards: int, options: LaunchOptions, functions: Functions
+    ) -> None:
         self.checkpoint = checkpoint
         self.spark = spark
         self.shards = shards
-        self.wanted = wanted
+        self.options = options
         self.deployments = Deployments(
-            checkpoint, spark, shards, uuid.uuid4().hex, wanted.policy, wanted.watch_joins, wanted.quarantine, wanted.append,
+            checkpoint, spark, shards, uuid.uuid4().hex, options.policy, options.watch_joins, options.quarantine, options.append,
             functions,
         )  # fmt: skip
         if checkpoint.has_ended():
@@ -54,7 +56,7 @@ class Launch:
                 "use a new checkpoint"
             )
         checkpoint.control.note_stop(False)
-        if not wanted.budget:
+        if not options.budget:
             self._forget_budget()
 
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
@@ -69,10 +71,10 @@ class Launch:
         delivery = Delivery(Editions(checkpoint), self.deployments, deployment, loop)
         writer = frame.writeStream.queryName(catalog.name.replace(".", "_"))
         writer = writer.foreachBatch(delivery).option("checkpointLocation", checkpoint.spark)
-        if self.wanted.available_now:
+        if self.options.available_now:
             writer = writer.trigger(availableNow=True)
-        elif self.wanted.trigger:
-            writer = writer.trigger(processingTime=self.wanted.trigger)
+        elif self.options.trigger:
+            writer = writer.trigger(processingTime=self.options.trigger)
         return writer.start(), delivery
 
     def _is_alone(self, edition: Edition) -> bool:

@@ -23,7 +23,7 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
 from penstock.runners.spark.data_path.failures import QueryFailed, translated
 from penstock.runners.spark.data_path.sinks import MemorySink, Sinks
-from penstock.runners.spark.driver.controllers import Attendants
+from penstock.runners.spark.driver.controllers import Controllers
 from penstock.runners.spark.driver.deployment import Deployment
 from penstock.runners.spark.driver.launch import Launch
 from penstock.runners.spark.driver.reports import BatchReport, read_report, read_reports
@@ -36,7 +36,7 @@ class Run:
     def __init__(self, launch: Launch, edition: Edition) -> None:
         self._launch = launch
         self.control = launch.checkpoint.control
-        self.quarantine = launch.wanted.quarantine
+        self.quarantine = launch.options.quarantine
         self._lock = launch.checkpoint.lock
         self._lock.has_ended = self._has_ended
         #: Held while queries come or go.
@@ -44,8 +44,8 @@ class Run:
         self._is_restarting = False
         self.edition = edition
         self._begin(edition)
-        self._attendants = Attendants(launch, lambda: self.is_active, self.report, self._last_report)
-        self._attendants.begin(self._deployment.job)
+        self._controllers = Controllers(launch, lambda: self.is_active, self.report, self._last_report)
+        self._controllers.begin(self._deployment.job)
         self._requests = Requests(launch.checkpoint.requests, self)
         self._requests.start(lambda: self.is_active)
 
@@ -91,7 +91,7 @@ class Run:
 
     def filters(self) -> tuple[FilterStanding, ...]:
         """How adaptive filters stand: order, estimated costs, re-orderings."""
-        return self._attendants.standings()
+        return self._controllers.standings()
 
     def results(self, query: str) -> pa.Table | None:
         """Answers so far of a query whose destination is memory."""
@@ -199,7 +199,7 @@ class Run:
             else:
                 number = self._restart(deployment)
             self.edition = edition
-            self._attendants.change(deployment.job)
+            self._controllers.change(deployment.job)
         self._await(number, PLAN, timeout)
         return changes
 
@@ -278,7 +278,7 @@ class Run:
         self.stop()
 
     def _lift_budget(self) -> None:
-        self._attendants.end_budget()
+        self._controllers.end_budget()
         if self.is_active:
             self.control.append("budget", {"rows": None})
 
@@ -287,7 +287,7 @@ class Run:
         try:
             self._requests.stop()
             with self._changing:
-                self._attendants.stop()
+                self._controllers.stop()
                 if self.query.isActive:
                     self.control.note_stop(True)
                     self.query.stop()

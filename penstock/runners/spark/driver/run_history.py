@@ -13,21 +13,21 @@ from penstock.lowering.statistics import JoinMemory, MemoryMonitor
 from penstock.operators.filtering.standing import FilterStanding
 from penstock.runners.holding import HeldBack, HoldWatch
 from penstock.runners.spark.driver.counters import (
-    OperatorTally,
-    QueryTally,
-    ReaderTally,
+    OperatorCounts,
+    QueryCounts,
+    ReaderCounts,
+    count_operators,
+    count_queries,
+    count_readers,
     rows_arrived,
     set_aside,
-    tally_operators,
-    tally_queries,
-    tally_readers,
 )
 from penstock.runners.spark.driver.due import oldest_due_us
 from penstock.runners.spark.driver.reports import BatchReport
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class BatchStatus:
     """The state of a run after one micro-batch.
 
     Parameters
@@ -45,9 +45,9 @@ class Moment:
     duration_ms: int
     latency_ms: int
     backlog: int
-    queries: tuple[QueryTally, ...]
-    operators: tuple[OperatorTally, ...]
-    readers: tuple[ReaderTally, ...]
+    queries: tuple[QueryCounts, ...]
+    operators: tuple[OperatorCounts, ...]
+    readers: tuple[ReaderCounts, ...]
     #: How adaptive filters stand.
     filters: tuple[FilterStanding, ...] = ()
     #: Rows that went to the quarantine since the checkpoint began, by reason.
@@ -88,8 +88,8 @@ class Summary:
     peak_state_rows: int
     peak_state_bytes: int
     is_complete: bool
-    queries: tuple[QueryTally, ...] = ()
-    readers: tuple[ReaderTally, ...] = ()
+    queries: tuple[QueryCounts, ...] = ()
+    readers: tuple[ReaderCounts, ...] = ()
     #: Estimated and measured state of each join.
     joins: tuple[JoinMemory, ...] = ()
     #: How adaptive filters stood at the end.
@@ -97,7 +97,7 @@ class Summary:
     #: Rows that went to the quarantine since the checkpoint began, by reason; operators set rows aside too, and some of them
     #: are used all the same.
     refused: Mapping[str, int] = field(default_factory=dict)
-    operators: tuple[OperatorTally, ...] = ()
+    operators: tuple[OperatorCounts, ...] = ()
     #: What held time back at the end.
     held: tuple[HeldBack, ...] = ()
 
@@ -106,7 +106,7 @@ class Summary:
         return {**asdict(self), **parts}
 
 
-class Journal:
+class RunHistory:
     """Hears the reports of a run; each batch counts once, however often it is told.
 
     Parameters
@@ -129,7 +129,7 @@ class Journal:
         self._filters = filters
         self._holds = HoldWatch(job)
         self._memory = MemoryMonitor(job, learnt)
-        self.last: Moment | None = None
+        self.last: BatchStatus | None = None
         self._seen = -1
         self._began: datetime | None = None
         self._first: datetime | None = None
@@ -152,11 +152,11 @@ class Journal:
     def batches(self) -> int:
         return len(self._durations)
 
-    def hear(self, reports: Iterable[BatchReport]) -> list[Moment]:
-        """The moments not heard before."""
+    def hear(self, reports: Iterable[BatchReport]) -> list[BatchStatus]:
+        """What was not heard before."""
         return [self._next(report) for report in reports if report.epoch > self._seen]
 
-    def _next(self, report: BatchReport) -> Moment:
+    def _next(self, report: BatchReport) -> BatchStatus:
         began = _instant(report)
         rows = rows_arrived(self.job, report)
         since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
@@ -165,26 +165,26 @@ class Journal:
         latency_ms = int(max(waited_ms, 0)) + report.duration_ms
         rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
         self._refused = set_aside(self.job, report)
-        moment = Moment(
-            report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(tally_queries(self.job, report)),
-            tuple(tally_operators(self.job, report)), tuple(tally_readers(self.job, report)),
+        status = BatchStatus(
+            report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(count_queries(self.job, report)),
+            tuple(count_operators(self.job, report)), tuple(count_readers(self.job, report)),
             self._filters(), self._refused, self._holds.hear(report.entries, report.holding, began.timestamp()),
         )  # fmt: skip
         self._seen, self._began = report.epoch, began
         self._first = self._first or began
         self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
-        self._remember(moment)
+        self._remember(status)
         self._memory.update(report.operators, report.entries)
-        return moment
+        return status
 
-    def _remember(self, moment: Moment) -> None:
-        self.last = moment
-        self._first_rows = moment.rows if not self.batches else self._first_rows
-        self._rows += moment.rows
-        self._durations.append(moment.duration_ms)
-        self._latencies.append(moment.latency_ms)
-        self._peak_rows = max(self._peak_rows, moment.state_rows)
-        self._peak_bytes = max(self._peak_bytes, moment.state_bytes)
+    def _remember(self, status: BatchStatus) -> None:
+        self.last = status
+        self._first_rows = status.rows if not self.batches else self._first_rows
+        self._rows += status.rows
+        self._durations.append(status.duration_ms)
+        self._latencies.append(status.latency_ms)
+        self._peak_rows = max(self._peak_rows, status.state_rows)
+        self._peak_bytes = max(self._peak_bytes, status.state_bytes)
 
     def joins(self) -> tuple[JoinMemory, ...]:
         """Estimated and measured state of joins, so far."""

@@ -106,11 +106,11 @@ def begin_python() -> None:
 
 def main(listening: int, folder: str) -> None:
     with socket.socket(fileno=listening) as door:
-        wish = _Forks(door).wait()
-    if wish is None:
+        request = _Forks(door).wait()
+    if request is None:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        _become(*wish)
+        _become(*request)
 
 
 def _load() -> Iterator[bool]:
@@ -121,7 +121,7 @@ def _load() -> Iterator[bool]:
     ready()
 
 
-Wish = tuple[list[str], dict[str, str], str]
+ForkRequest = tuple[list[str], dict[str, str], str]
 
 
 class _Forks:
@@ -137,7 +137,7 @@ class _Forks:
         signal.set_wakeup_fd(self._tell, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
 
-    def wait(self) -> Wish | None:
+    def wait(self) -> ForkRequest | None:
         """In a fork what it shall do; None in this process when it shall end."""
         has_more = True
         while True:
@@ -150,13 +150,13 @@ class _Forks:
                 os.read(self._ended, 4096)
                 self._bury()
             if self._door.fileno() in ready:
-                wish = self._fork(self._door.accept()[0])
-                if wish is not None:
-                    return wish
+                request = self._fork(self._door.accept()[0])
+                if request is not None:
+                    return request
 
-    def _fork(self, asking: socket.socket) -> Wish | None:
+    def _fork(self, asking: socket.socket) -> ForkRequest | None:
         try:
-            files, wish = _received(asking)
+            files, request = _received(asking)
         except (OSError, EOFError, ValueError):
             asking.close()
             return None
@@ -166,7 +166,7 @@ class _Forks:
             for place, file in enumerate(files):
                 os.dup2(file, place)
             _close(files)
-            return wish
+            return request
         _close(files)
         with suppress(OSError):
             asking.sendall(_NUMBER.pack(process))
@@ -191,7 +191,7 @@ class _Forks:
                 asking.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
-def _received(asking: socket.socket) -> tuple[list[int], Wish]:
+def _received(asking: socket.socket) -> tuple[list[int], ForkRequest]:
     head, files, _, _ = socket.recv_fds(asking, _NUMBER.size, 3)
     try:
         (size,) = _NUMBER.unpack(head)

@@ -18,9 +18,9 @@ def main(address: str, arguments: list) -> None:  # type: ignore[type-arg]
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(address)
-        wish = marshal.dumps((arguments, dict(os.environ), os.getcwd()))
-        socket.send_fds(connection, [NUMBER.pack(len(wish))], [0, 1, 2])
-        connection.sendall(wish)
+        request = marshal.dumps((arguments, dict(os.environ), os.getcwd()))
+        socket.send_fds(connection, [NUMBER.pack(len(request))], [0, 1, 2])
+        connection.sendall(request)
         process = _number(connection)
     except OSError:
         os.execv(sys.executable, [sys.executable, *arguments])

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from penstock.operators.filtering.standing import micros_text
 from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
-from penstock.runners.spark.driver.counters import refused_once
-from penstock.runners.spark.driver.run_history import Moment, Summary
+from penstock.runners.spark.driver.counters import late_and_quarantined
+from penstock.runners.spark.driver.run_history import BatchStatus, Summary
 
 Row = Mapping[str, Any]
 #: The last answers of each query, at most as many as asked for.
@@ -36,7 +36,7 @@ class Display(Protocol):
 
     def say(self, text: str) -> None: ...
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None: ...
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None: ...
 
     def close(self) -> None: ...
 
@@ -47,7 +47,7 @@ class Silence:
     def say(self, text: str) -> None:
         """Nothing is said."""
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None:
         """Nothing is shown."""
 
     def close(self) -> None:
@@ -57,9 +57,9 @@ class Silence:
 class JsonLines(Silence):
     """Every micro-batch as one line of JSON."""
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
-        for moment in news:
-            print(json.dumps({"kind": "batch", **moment.to_json()}), flush=True)
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None:
+        for status in news:
+            print(json.dumps({"kind": "batch", **status.to_json()}), flush=True)
 
 
 class PlainLines:
@@ -80,7 +80,7 @@ class PlainLines:
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None:
         if self._is_new and not news:
             self.say(_FIRST)
         self._is_new = False
@@ -110,16 +110,16 @@ class LiveTable:
         self.title = title
         self.remark = remark
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
-        self._last: Moment | None = None
+        self._last: BatchStatus | None = None
 
     def say(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None:
         if not self._live.is_started:
             self._live.start()
-        for moment in news:
-            self._last = moment
+        for status in news:
+            self._last = status
         self._live.update(self._drawn(seconds, samples), refresh=True)
 
     def close(self) -> None:
@@ -131,7 +131,9 @@ class LiveTable:
         if self._last is None:
             return Group(title, Text(_FIRST, style="dim"))
         tables = [_queries(self._last), _operators(self._last), *([_filters(self._last)] if self._last.filters else [])]
-        spared = [Text(operator.spared, style="dim") for operator in self._last.operators if operator.spared]
+        spared = [
+            Text(operator.constraint_savings, style="dim") for operator in self._last.operators if operator.constraint_savings
+        ]
         remarks = [Text(self.remark(), style="bold")] if self.remark is not None else []
         remarks += [Text(str(held), style="yellow") for held in self._last.held]
         used = sum(table.row_count + 3 for table in tables) + 4 + 2 * len(remarks) + 2 * len(spared)
@@ -145,36 +147,36 @@ def make_display(console: Console, title: str, is_plain: bool = False, remark: R
     return LiveTable(console, title, remark) if console.is_terminal and not is_plain else PlainLines(console, remark)
 
 
-def headline(moment: Moment) -> str:
+def headline(status: BatchStatus) -> str:
     """One line that says how it goes."""
-    late, quarantined = refused_once(moment.readers)
+    late, quarantined = late_and_quarantined(status.readers)
     parts = [
-        f"batch {moment.epoch}",
-        f"{moment.rows:,} rows, {moment.rows_per_second:,.0f}/s",
-        f"took {moment.duration_ms / 1000:.2f} s",
-        f"answered within {moment.latency_ms / 1000:.2f} s",
-        f"state {moment.state_rows:,} rows, {bytes_text(moment.state_bytes)}",
+        f"batch {status.epoch}",
+        f"{status.rows:,} rows, {status.rows_per_second:,.0f}/s",
+        f"took {status.duration_ms / 1000:.2f} s",
+        f"answered within {status.latency_ms / 1000:.2f} s",
+        f"state {status.state_rows:,} rows, {bytes_text(status.state_bytes)}",
         f"late {late:,}, quarantined {quarantined:,}",
     ]
-    if broken := moment.refused.get(CONSTRAINT_VIOLATED):
+    if broken := status.refused.get(CONSTRAINT_VIOLATED):
         parts.append(f"{broken:,} broke a constraint")
-    if moment.backlog:
-        parts.append(f"{moment.backlog:,} rows waiting")
+    if status.backlog:
+        parts.append(f"{status.backlog:,} rows waiting")
     return " · ".join(parts)
 
 
-def _queries(moment: Moment) -> Table:
+def _queries(status: BatchStatus) -> Table:
     table = _table("query", "rows in", "rows out", "state rows", "state")
-    for query in moment.queries:
+    for query in status.queries:
         table.add_row(
             query.query, f"{query.rows_in:,}", f"{query.rows_out:,}", f"{query.state_rows:,}", bytes_text(query.state_bytes)
         )
     return table
 
 
-def _operators(moment: Moment) -> Table:
+def _operators(status: BatchStatus) -> Table:
     table = _table("operator", "state rows", "state", "expired", "purged", "waiting", last="for")
-    for operator in moment.operators:
+    for operator in status.operators:
         counts = [operator.expired, operator.purged, operator.queue_rows]
         table.add_row(
             operator.operator, f"{operator.state_rows:,}", bytes_text(operator.state_bytes),
@@ -183,13 +185,13 @@ def _operators(moment: Moment) -> Table:
     return table
 
 
-def _filters(moment: Moment) -> Table:
+def _filters(status: BatchStatus) -> Table:
     """The present order of each adaptive filter, one line per condition, and the orders before; a new order stands out."""
     table = _table("filter", "re-orderings", "per row", "greedy", "best", last="tried in this order")
-    for standing in moment.filters:
+    for standing in status.filters:
         costs = [standing.current, standing.greedy, standing.optimal]
         numbers = [f"{standing.reorderings:,}", *("" if cost is None else micros_text(cost) for cost in costs)]
-        style = "bold yellow" if standing.has_changed_since(moment.epoch - _NEW_BATCHES) else None
+        style = "bold yellow" if standing.has_changed_since(status.epoch - _NEW_BATCHES) else None
         for place, name in enumerate(standing.order, 1):
             first = [standing.operator, *numbers] if place == 1 else [""] * 5
             table.add_row(*first, _cut(f"{place}. {name}"), style=style)
@@ -294,8 +296,8 @@ class Ending:
             highlight=False,
         )
         for operator in summary.operators:
-            if operator.spared:
-                console.print(f"constraints: {operator.spared}", highlight=False, markup=False)
+            if operator.constraint_savings:
+                console.print(f"constraints: {operator.constraint_savings}", highlight=False, markup=False)
         if summary.refused:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(summary.refused.items()))
             console.print(f"rows in the quarantine since the checkpoint began, by reason: {reasons}", highlight=False, markup=False)

@@ -14,7 +14,7 @@ from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.data_path.sinks import MemorySink
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.run import Run
-from penstock.runners.spark.driver.run_history import Journal, Summary
+from penstock.runners.spark.driver.run_history import RunHistory, Summary
 from penstock.runners.spark.processes.java_process import has_java_ended, kill_java
 from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.display import Display, Row
@@ -27,7 +27,7 @@ JOINS = "joins"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """How an application shall run; what is None is left to Spark and to `App.start`.
 
     Parameters
@@ -75,93 +75,95 @@ class Outcome:
         return any(self.quarantine.glob("epoch=*.parquet"))
 
 
-def attend(app: App, wishes: Wishes, display: Display) -> Outcome:
+def run_in_foreground(app: App, options: RunOptions, display: Display) -> Outcome:
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
-    place = Checkpoint(wishes.checkpoint)
+    place = Checkpoint(options.checkpoint)
     with interruptible(at_once=kill_java) as interrupt:
-        app.prepare(place, wishes.quarantine, wishes.append, wishes.reset)
+        app.prepare(place, options.quarantine, options.append, options.reset)
         try:
-            return _with_spark(app, wishes, display, interrupt, place)
+            return _with_spark(app, options, display, interrupt, place)
         except Exception as failure:
-            raise _reason(failure, interrupt, wishes) from failure
+            raise _reason(failure, interrupt, options) from failure
         finally:
             place.lock.release()
 
 
-def _reason(failure: Exception, interrupt: Interrupt, wishes: Wishes) -> Exception:
+def _reason(failure: Exception, interrupt: Interrupt, options: RunOptions) -> Exception:
     """What a person should hear of a failure: that Java has ended explains all that follows from it."""
     if interrupt.signal:
         return Interrupted(interrupt.signal)
     if has_java_ended():
         return JavaEnded(
             "Spark's Java process has ended, as it does when it is killed or memory runs out; nothing is lost: start again with "
-            f"the same checkpoint (messages of Spark: {wishes.log})"
+            f"the same checkpoint (messages of Spark: {options.log})"
         )
     return failure
 
 
-def _with_spark(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint) -> Outcome:
+def _with_spark(app: App, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint) -> Outcome:
     display.say("starting Spark …")
     # The Java process keeps the descriptors it starts with, so it is quiet for good; here only errors are diverted.
-    with redirected(wishes.log, 1, 2):
-        spark = create_session(app.catalog.name, wishes.master, wishes.shards or 2, wishes.conf)
+    with redirected(options.log, 1, 2):
+        spark = create_session(app.catalog.name, options.master, options.shards or 2, options.conf)
     try:
         if interrupt.signal:
             raise Interrupted(interrupt.signal)
-        with redirected(wishes.log, 2):
+        with redirected(options.log, 2):
             try:
-                return _attended(app, wishes, display, interrupt, place, partial(app.start, place, spark=spark))
+                return _run_queries(app, options, display, interrupt, place, partial(app.start, place, spark=spark))
             finally:
                 display.close()
     finally:
         if not has_java_ended():
-            with redirected(wishes.log, 1, 2):
+            with redirected(options.log, 1, 2):
                 spark.stop()
 
 
-def _attended(app: App, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint, start: partial[Run]) -> Outcome:
+def _run_queries(
+    app: App, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint, start: partial[Run]
+) -> Outcome:
     display.say("starting the queries …")
     run = start(
-        shards=wishes.shards, trigger=wishes.trigger, available_now=wishes.available_now,
-        policy=wishes.policy, budget=wishes.budget, quarantine=wishes.quarantine,
-        watch_joins=wishes.watch_joins, memory=wishes.memory, append=wishes.append,
-        reset=wishes.reset,
+        shards=options.shards, trigger=options.trigger, available_now=options.available_now,
+        policy=options.policy, budget=options.budget, quarantine=options.quarantine,
+        watch_joins=options.watch_joins, memory=options.memory, append=options.append,
+        reset=options.reset,
     )  # fmt: skip
     learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
-    journal = Journal(app.catalog.name, run.job, run.filters, learnt)
+    history = RunHistory(app.catalog.name, run.job, run.filters, learnt)
     try:
-        began = _watch(run, journal, wishes, display, interrupt, place)
-        if wishes.ends and not interrupt.signal and run.is_active:
+        began = _watch(run, history, options, display, interrupt, place)
+        if options.ends and not interrupt.signal and run.is_active:
             run.end()
     finally:
         run.stop()
-    display.show(journal.hear(run.reports()), time.monotonic() - began, partial(last_answers, run))
-    _remember(place, journal)
-    return Outcome(journal.summary(), interrupt.signal, Path(run.quarantine))
+    display.show(history.hear(run.reports()), time.monotonic() - began, partial(last_answers, run))
+    _remember(place, history)
+    return Outcome(history.summary(), interrupt.signal, Path(run.quarantine))
 
 
-def _remember(place: Checkpoint, journal: Journal) -> None:
+def _remember(place: Checkpoint, history: RunHistory) -> None:
     """For `penstock explain`, and for the estimates of the next run."""
-    if joins := journal.joins():
+    if joins := history.joins():
         place.remember(JOINS, [join.to_json() for join in joins])
 
 
-def _watch(run: Run, journal: Journal, wishes: Wishes, display: Display, interrupt: Interrupt, place: Checkpoint) -> float:
+def _watch(run: Run, history: RunHistory, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint) -> float:
     """Look once a second; returns when the time wished for began: with the first batch, before it workers start and compile."""
     began = time.monotonic()
     while not interrupt.wait(_LOOK_SECONDS):
-        journal.follow(run.job)
-        before, news = journal.batches, journal.hear(run.reports())
+        history.follow(run.job)
+        before, news = history.batches, history.hear(run.reports())
         if news and not before:
             began = time.monotonic()
         if news:
-            _remember(place, journal)
+            _remember(place, history)
         passed = time.monotonic() - began
         display.show(news, passed, partial(last_answers, run))
         if not run.is_active:
             run.wait()  # raises what made it fail
             break
-        if wishes.seconds is not None and passed >= wishes.seconds and journal.batches:
+        if options.seconds is not None and passed >= options.seconds and history.batches:
             break
     return began
 

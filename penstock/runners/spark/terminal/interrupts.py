@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish that the run hears between two looks, instead of an exception anywhere."""
+"""Ctrl-C as a request that the run hears between two looks, instead of an exception anywhere."""
 
 from __future__ import annotations
 

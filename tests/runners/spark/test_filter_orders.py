@@ -29,7 +29,7 @@ from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.reports import BatchReport, read_report
-from penstock.runners.spark.driver.run_history import Journal
+from penstock.runners.spark.driver.run_history import RunHistory
 from penstock.runners.spark.terminal.display import Ending, LiveTable, PlainLines
 
 TEXT = """
@@ -184,15 +184,15 @@ def test_the_live_table_lines_and_summary_show_orders() -> None:
     changes = ((0, ("wide(u) > 1", "wide(t) > 1")),)
     standing = FilterStanding("AdaptiveFilter1", ("wide(u) > 1", "wide(t) > 1"), 2, 1, 1.5e-6, 1.4e-6, None, changes)
     shards = Shards(Checkpoint("unused"))
-    journal = Journal("app", shards.runner.job, filters=lambda: (standing,))
-    moments = journal.hear([shards.run()])
+    history = RunHistory("app", shards.runner.job, filters=lambda: (standing,))
+    statuses = history.hear([shards.run()])
     out = StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=True)
     table = LiveTable(console, "t")
-    table.show(moments, 1.0, lambda most: {})
+    table.show(statuses, 1.0, lambda most: {})
     table.close()
-    PlainLines(Console(file=out, width=140)).show(moments, 1.0, lambda most: {})
-    Ending(journal.summary(), "ended").print_to(Console(file=out, width=140))
+    PlainLines(Console(file=out, width=140)).show(statuses, 1.0, lambda most: {})
+    Ending(history.summary(), "ended").print_to(Console(file=out, width=140))
     shown = out.getvalue()
     assert "tried in this order" in shown
     assert shown.count("after batch 0: 1. wide(u) > 1") >= 2
@@ -200,4 +200,4 @@ def test_the_live_table_lines_and_summary_show_orders() -> None:
     assert "1. wide(u) > 1" in shown
     assert "AdaptiveFilter1: 1. wide(u) > 1  2. wide(t) > 1; 2 re-orderings; 1.5 µs per row, greedy 1.4 µs" in shown
     assert "order of AdaptiveFilter1" in shown
-    assert json.loads(json.dumps(journal.summary().to_json()))["filters"][0]["order"] == ["wide(u) > 1", "wide(t) > 1"]
+    assert json.loads(json.dumps(history.summary().to_json()))["filters"][0]["order"] == ["wide(u) > 1", "wide(t) > 1"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.runners.spark.driver.run_history import Moment
+from penstock.runners.spark.driver.run_history import BatchStatus
 from penstock.runners.spark.terminal.display import Display, Samples
 
 #: Answers of one look at most; more than a person reads.
 _MOST = 500
 
 
-class Telling:
+class SentenceDisplay:
     """Passes a run on to a display and says what is new; the rows of other queries are not shown.
 
     Parameters
@@ -24,7 +24,7 @@ class Telling:
     --------
     >>> from rich.console import Console
     >>> from penstock.runners.spark.terminal.display import PlainLines
-    >>> display = Telling(PlainLines(Console()), "alerts", "alert", "noticed")
+    >>> display = SentenceDisplay(PlainLines(Console()), "alerts", "alert", "noticed")
     >>> alerts = [{"alert": "Order 9 was lost", "noticed": 8}, {"alert": "Order 7 was paid twice", "noticed": 5}]
     >>> answers = {"alerts": alerts, "others": [{"alert": "unheard"}]}
     >>> for _ in range(2):
@@ -41,7 +41,7 @@ class Telling:
     def say(self, text: str) -> None:
         self.display.say(text)
 
-    def show(self, news: Sequence[Moment], seconds: float, samples: Samples) -> None:
+    def show(self, news: Sequence[BatchStatus], seconds: float, samples: Samples) -> None:
         for row in sorted(samples(_MOST).get(self.query, ()), key=lambda row: row[self.time]):
             sentence = str(row[self.column])
             if sentence not in self.said:
