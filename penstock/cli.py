@@ -144,10 +144,10 @@ def explain(
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show its filters and joins as they stand.")] = None,
 ) -> None:
     """Show how an application would run: operators, stages, keys, what bounds the state."""
-    from penstock.apps.reading import read_catalog, read_joins, read_standings
+    from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins
     from penstock.lowering.explain import explain as explained
 
-    filters, joins = (read_standings(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
+    filters, joins = (read_filter_statuses(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
     _print(explained(read_catalog(file), shards, filters, joins), as_json)
 
 

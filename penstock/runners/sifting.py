@@ -15,7 +15,7 @@ from penstock.kernel.packing import READ, ROW
 from penstock.kernel.sifting import Sieve, Sifting, Unjudged, failed_alike
 from penstock.lowering.prefix import PrefixFilter
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 
 #: Counters that are no totals, but levels of what an operator keeps; one that is made anew keeps nothing.
 _LEVELS = ("state_rows", "state_bytes", "window_fill", "window_age", "epoch", "reorderings", "corrections", "scans")
@@ -26,13 +26,13 @@ _UNKNOWN, _PASSED, _REJECTED = 0, 1, 2
 class Sifter:
     """One filter in one task. Entries that share it ask about the same rows, of which each is judged once."""
 
-    def __init__(self, given: PrefixFilter, decided: Decided, clock: Callable[[], int]) -> None:
+    def __init__(self, given: PrefixFilter, decisions: Decisions, clock: Callable[[], int]) -> None:
         self.name = given.name
         self.operator: Sifting = given.make()
         self._columns = [(f"{READ}{name}", name) for name in given.columns]
         if isinstance(self.operator, Timed):
             self.operator.use_clock(clock)
-        for decision in decided.of(given.name):
+        for decision in decisions.of(given.name):
             self.operator.on_control(decision)
         self._verdicts: npt.NDArray[np.int8] = np.zeros(0, np.int8)
         self._failed: dict[int, str] = {}
@@ -88,8 +88,8 @@ class _Chain:
 class Sieves:
     """All filters of one packing task."""
 
-    def __init__(self, decided: Decided, clock: Callable[[], int]) -> None:
-        self._decided = decided
+    def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
+        self._decisions = decisions
         self._clock = clock
         self._rows = 0
         self._sifters: dict[str, Sifter] = {}
@@ -106,7 +106,7 @@ class Sieves:
 
     def _sifter(self, given: PrefixFilter) -> Sifter:
         if given.name not in self._sifters:
-            self._sifters[given.name] = Sifter(given, self._decided, self._clock)
+            self._sifters[given.name] = Sifter(given, self._decisions, self._clock)
             self._sifters[given.name].begin(self._rows)
         return self._sifters[given.name]
 

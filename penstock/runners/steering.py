@@ -8,7 +8,7 @@ from typing import Any
 from penstock.lowering.jobs import Job
 from penstock.model.elements import Control
 from penstock.operators.filtering.reports import ShardReport
-from penstock.operators.filtering.standing import FilterStanding, standing
+from penstock.operators.filtering.status import FilterStatus, filter_status
 
 #: For each operator what its shards tell about a micro-batch.
 Told = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -38,19 +38,19 @@ class Steering:
             if decision is not None:
                 decisions.append(decision)
         for label, each in told.items():
-            standings = [shard["standing"] for shard in each if "standing" in shard]
-            if standings:
-                self._told[label] = standings
+            statuses = [shard["standing"] for shard in each if "standing" in shard]
+            if statuses:
+                self._told[label] = statuses
         return decisions
 
-    def standings(self) -> tuple[FilterStanding, ...]:
+    def statuses(self) -> tuple[FilterStatus, ...]:
         """How all filters stand, in the order rows pass them."""
-        return tuple(self._standing(label) for label in self._recipes)
+        return tuple(self._status(label) for label in self._recipes)
 
-    def _standing(self, label: str) -> FilterStanding:
+    def _status(self, label: str) -> FilterStatus:
         if label in self._orderers:
-            return standing(label, [self._orderers[label].describe()])
-        return standing(label, self._told.get(label) or [self._recipes[label]().describe()])
+            return filter_status(label, [self._orderers[label].describe()])
+        return filter_status(label, self._told.get(label) or [self._recipes[label]().describe()])
 
     def snapshot(self) -> dict[str, Any]:
         """JSON values, to be stored beside the job's progress."""

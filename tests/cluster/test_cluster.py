@@ -20,7 +20,7 @@ import sql_functions
 import witness
 
 import penstock
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decided
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
 from penstock.runners.spark.processes.java import use_java
 from penstock.testing.undisturbed import undisturbed

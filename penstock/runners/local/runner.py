@@ -18,9 +18,9 @@ from penstock.kernel.packing import pack
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 from penstock.runners.memory import MemorySharing
-from penstock.runners.prefixed import prefixed
+from penstock.runners.prefix_columns import prefix_columns
 from penstock.runners.shard import make_kernel, step
 from penstock.runners.sifting import Sieves, add_up
 from penstock.runners.steering import Steering
@@ -88,7 +88,7 @@ class LocalRunner:
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
         #: Decisions that packing tasks must know, and what filters have done there.
-        self._in_force = Decided()
+        self._in_force = Decisions()
         self._sifted: dict[str, dict[str, int]] = {}
         self._is_steered = is_steered
         self.memory = memory
@@ -174,7 +174,7 @@ class LocalRunner:
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
         for rows, each in zip(tasks, sieves, strict=True):
-            found += pack(prefixed(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
+            found += pack(prefix_columns(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
             base += rows.num_rows
         return found
 

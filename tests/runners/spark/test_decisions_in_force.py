@@ -17,7 +17,7 @@ import witness
 from hosts import answers, run_to_the_end
 from pyspark.sql import SparkSession
 
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
 from penstock.runners.spark.driver.app import App, Run
 from penstock.runners.spark.driver.counters import count_readers
@@ -66,7 +66,7 @@ def notes(folder: Path) -> list[dict[str, Any]]:
 def planned(checkpoint: Checkpoint, batch: int) -> str:
     """What the offset log says was decided when a micro-batch was planned."""
     found = checkpoint.control.read(0, decisions_planned(checkpoint.directory, batch))
-    return Decided().followed_by(found).text
+    return Decisions().followed_by(found).text
 
 
 def await_orders(run: Run, count: int) -> None:
@@ -102,9 +102,9 @@ def test_tasks_know_what_was_decided_when_their_micro_batch_was_planned(
         run.process_all_available()
         assert sorted(row["k"] for row in answers(run, "q")) == expected(tables)
         assert sorted(row["k"] for row in answers(run, "even")) == list(range(4 * ROWS, 5 * ROWS, 2))
-        (standing,) = run.filters()
-        assert standing.operator == "AdaptiveFilter1"
-        assert standing.reorderings
+        (status,) = run.filters()
+        assert status.operator == "AdaptiveFilter1"
+        assert status.reorderings
         (reader, _) = count_readers(run.job, run.reports()[-1])
         assert reader.is_complete
         assert (reader.read, reader.used) == (5 * ROWS, len(expected(tables)))
@@ -146,7 +146,7 @@ def _repeat(spark: SparkSession, folder: Path, checkpoint: Checkpoint, last: int
     assert {note["decisions"] for note in told if note["batch"] == last} == {before}
     after = {note["decisions"] for note in told if note["batch"] == last + 1}
     assert after == {planned(checkpoint, last + 1)} != {before}
-    assert Decided.from_text(after.pop()).of("AdaptiveFilter1")[0].detail["order"] == order
+    assert Decisions.from_text(after.pop()).of("AdaptiveFilter1")[0].detail["order"] == order
 
 
 def test_rows_that_no_filter_can_judge_are_refused_before_the_shuffle_and_counted(

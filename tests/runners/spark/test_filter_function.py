@@ -78,14 +78,14 @@ def test_an_application_reorders_through_the_control_log_and_remembers(spark: Sp
     try:
         run.process_all_available()
         deadline = time.monotonic() + 30
-        while not any(standing.reorderings for standing in run.filters()) and time.monotonic() < deadline:
+        while not any(status.reorderings for status in run.filters()) and time.monotonic() < deadline:
             time.sleep(0.2)
         run.process_all_available()
     finally:
         run.stop()
-    (standing,) = run.filters()
-    assert standing.order[0] == "loud(key) < 'KEY-0000000010'"
-    assert standing.current is not None
+    (status,) = run.filters()
+    assert status.order[0] == "loud(key) < 'KEY-0000000010'"
+    assert status.current is not None
     found = run.results("q")
     feed = Playback.from_text({**PAIRS, "stream": "left"})
     rows = [row for part in feed.ranges(0, feed.total) for batch in feed.batches(part) for row in batch.to_pylist()]

@@ -15,7 +15,7 @@ from rich.console import Console
 
 pytest.importorskip("pyspark")
 
-from penstock.apps.reading import read_standings
+from penstock.apps.reading import read_filter_statuses
 from penstock.errors import UserError
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
@@ -23,7 +23,7 @@ from penstock.lowering.jobs import Job
 from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.operators.filtering.operator import AdaptiveFilter
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -122,11 +122,11 @@ def test_the_driver_decides_from_reports_and_shards_follow(tmp_path: Path, polic
     shards, controller = Shards(checkpoint, policy), FilterController(job(policy), checkpoint, lambda: None)
     for _ in range(6):
         controller.hear(shards.run())
-    (standing,) = controller.standings
-    assert standing.order == ("wide(u) > 1", "wide(t) > 1")
-    assert standing.reorderings == 1
+    (status,) = controller.statuses
+    assert status.order == ("wide(u) > 1", "wide(t) > 1")
+    assert status.reorderings == 1
     assert [kind for kind, _ in checkpoint.control.read(0, len(checkpoint.control))].count("filter_order") >= 1
-    assert shards.order() == standing.order
+    assert shards.order() == status.order
 
 
 def test_a_restarted_driver_goes_on_and_a_repeated_batch_teaches_nothing(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_a_restarted_driver_goes_on_and_a_repeated_batch_teaches_nothing(tmp_pat
         first.hear(report)
     written = len(checkpoint.control)
     again = FilterController(job(), checkpoint, lambda: None)
-    assert again.standings == first.standings
+    assert again.statuses == first.statuses
     again.hear(reports[-1])
-    assert again.standings == first.standings
+    assert again.statuses == first.statuses
     assert len(checkpoint.control) == written == 1
 
 
@@ -167,24 +167,24 @@ def test_applications_without_adaptive_filters_need_no_controller(tmp_path: Path
 def test_explain_shows_the_order_of_a_run_and_what_it_costs(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     with pytest.raises(UserError, match="the checkpoint of no run"):
-        read_standings(tmp_path)
+        read_filter_statuses(tmp_path)
     shards, controller = Shards(checkpoint), FilterController(job(), checkpoint, lambda: None)
     for _ in range(3):
         controller.hear(shards.run())
-    text = str(explain(catalog(), filters=read_standings(tmp_path)))
+    text = str(explain(catalog(), filters=read_filter_statuses(tmp_path)))
     assert "adaptive filters, as they stand\n  AdaptiveFilter1: 1. wide(u) > 1  2. wide(t) > 1; 1 re-ordering;" in text
     assert "1.5 µs per row, greedy 1.5 µs, best 1.5 µs" in text
     assert "\n  . after batch 0: 1. wide(u) > 1  2. wide(t) > 1" in text
     again = FilterController(job(), checkpoint, lambda: None)
-    assert again.standings[0].history == read_standings(tmp_path)[0].history != ()
-    assert explain(catalog(), filters=controller.standings).to_json()["filters"][0]["reorderings"] == 1
+    assert again.statuses[0].history == read_filter_statuses(tmp_path)[0].history != ()
+    assert explain(catalog(), filters=controller.statuses).to_json()["filters"][0]["reorderings"] == 1
 
 
 def test_the_live_table_lines_and_summary_show_orders() -> None:
     changes = ((0, ("wide(u) > 1", "wide(t) > 1")),)
-    standing = FilterStanding("AdaptiveFilter1", ("wide(u) > 1", "wide(t) > 1"), 2, 1, 1.5e-6, 1.4e-6, None, changes)
+    status = FilterStatus("AdaptiveFilter1", ("wide(u) > 1", "wide(t) > 1"), 2, 1, 1.5e-6, 1.4e-6, None, changes)
     shards = Shards(Checkpoint("unused"))
-    history = RunHistory("app", shards.runner.job, filters=lambda: (standing,))
+    history = RunHistory("app", shards.runner.job, filters=lambda: (status,))
     statuses = history.hear([shards.run()])
     out = StringIO()
     console = Console(file=out, width=140, height=60, force_terminal=True)

@@ -54,7 +54,7 @@ class Clock:
         return self._told_us != before
 
 
-def told(start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[str, dict[str, Any]]]:
+def clock_decisions(start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[str, dict[str, Any]]]:
     """The decisions between two offsets that the clock has made: one, or none."""
     if end.get(_NOW, 0) <= start.get(_NOW, 0) and end.get(_BEGAN) == start.get(_BEGAN):
         return []

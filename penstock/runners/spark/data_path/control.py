@@ -22,7 +22,7 @@ from penstock.errors import DamagedRecord
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.elements import PLAN, Control
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
-from penstock.runners.spark.data_path.clock import Clock, told
+from penstock.runners.spark.data_path.clock import Clock, clock_decisions
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.data_path.shard_ids import shard_ids
@@ -176,7 +176,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         packets = Loop(self.loop).read(before, last).to_batches() if last > before else []
         # Shards get another edition in another way, but have to work in the micro-batch that brings it.
         logged = ((kind, {} if kind == PLAN else detail) for kind, detail in ControlLog(self.path).read(first, stop))
-        decisions = [*logged, *told(start, end)]
+        decisions = [*logged, *clock_decisions(start, end)]
         return [_Arrivals(first, decisions, packets, self.shards)] if decisions or packets else []
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

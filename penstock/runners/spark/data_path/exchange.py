@@ -21,16 +21,16 @@ from penstock.lowering.jobs import SourceEntry
 from penstock.lowering.prefix import Prefix, PrefixFilter
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
-from penstock.runners.decided import NOTHING_DECIDED, Decided
+from penstock.runners.decisions import NO_DECISIONS, Decisions
 from penstock.runners.destinations import local_path
 from penstock.runners.parquet_rows import parquet_rows
-from penstock.runners.prefixed import fields_read, prefixed
+from penstock.runners.prefix_columns import fields_read, prefix_columns
 from penstock.runners.sifting import Sieves
 from penstock.runners.spark.data_path.files import ParquetFiles
-from penstock.runners.spark.data_path.local_properties import decisions_in_force, part_in_force
+from penstock.runners.spark.data_path.local_properties import decisions_of_batch, part_of_edition
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA, packed_rows
 from penstock.runners.spark.data_path.shard_ids import shard_ids
-from penstock.runners.spark.data_path.workers import in_one_sentence, settle
+from penstock.runners.spark.data_path.workers import freeze_loaded_objects, without_traceback
 
 #: What Spark runs over the Arrow batches of a partition.
 Task: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -101,10 +101,10 @@ class Declared:
     def rows(self, read: pa.RecordBatch, is_sound: bool) -> pa.RecordBatch:
         names = [item.name for item in self.fields]
         mine = read.select([*names, BAD] if BAD in read.schema.names else names)
-        return prefixed(self.prefix, mine if is_sound else set_damage_apart(mine))
+        return prefix_columns(self.prefix, mine if is_sound else set_damage_apart(mine))
 
     def no_rows(self) -> pa.RecordBatch:
-        return prefixed(self.prefix, _empty(pa.field(item.name, item.type) for item in self.fields))
+        return prefix_columns(self.prefix, _empty(pa.field(item.name, item.type) for item in self.fields))
 
 
 def crossing(frame: DataFrame, sources: Sequence[SourceEntry]) -> tuple[DataFrame, tuple[Crossed, ...]]:
@@ -195,36 +195,36 @@ def packed(frame: DataFrame | ParquetFiles, sources: Sequence[SourceEntry]) -> D
         raise Defect(f"filters of stream '{sources[0].prefix.stream.name}' are to run where nothing is told of decisions")
     if isinstance(frame, ParquetFiles):
         entries = declared_entries(sources)
-        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, lambda: Packing(entries))), PACKET_SCHEMA)
+        return frame.listing.mapInArrow(_without_traceback(reading_task(frame.base, lambda: Packing(entries))), PACKET_SCHEMA)
     crossed, taken = crossing(frame, sources)
-    return crossed.mapInArrow(_speaking(packing_task(taken)), PACKET_SCHEMA)
+    return crossed.mapInArrow(_without_traceback(packing_task(taken)), PACKET_SCHEMA)
 
 
-def packed_in_force(frame: DataFrame | ParquetFiles, stream: StreamDeclaration, run: str, given: bytes) -> DataFrame:
+def packed_by_edition(frame: DataFrame | ParquetFiles, stream: StreamDeclaration, run: str, given: bytes) -> DataFrame:
     """The same for entries that may be others in another micro-batch; `frame` has all declared columns.
 
     Parameters
     ----------
     given
-        As `part_in_force` has it.
+        As `part_of_edition` has it.
     """
     name = stream.name
 
     def packing() -> Packing[Declared] | None:
-        entries = declared_entries(part_in_force(run, name, given) or ())
-        return Packing(entries, decisions_in_force(run), run) if entries else None
+        entries = declared_entries(part_of_edition(run, name, given) or ())
+        return Packing(entries, decisions_of_batch(run), run) if entries else None
 
     if isinstance(frame, ParquetFiles):
-        return frame.listing.mapInArrow(_speaking(reading_task(frame.base, packing)), PACKET_SCHEMA)
-    return frame.mapInArrow(_speaking(declared_task(stream.schema, packing)), PACKET_SCHEMA)
+        return frame.listing.mapInArrow(_without_traceback(reading_task(frame.base, packing)), PACKET_SCHEMA)
+    return frame.mapInArrow(_without_traceback(declared_task(stream.schema, packing)), PACKET_SCHEMA)
 
 
 def declared_entries(sources: Sequence[SourceEntry]) -> tuple[Declared, ...]:
     return tuple(Declared(source.route, source.prefix) for source in sources)
 
 
-def _speaking(task: Task) -> Task:
-    return lambda batches: in_one_sentence(task(batches))
+def _without_traceback(task: Task) -> Task:
+    return lambda batches: without_traceback(task(batches))
 
 
 def packing_task(entries: Sequence[Entry]) -> Task:
@@ -295,7 +295,7 @@ class Packing(Generic[_Entries]):
         Whose reports these are.
     """
 
-    def __init__(self, entries: Sequence[_Entries], decided: Decided = NOTHING_DECIDED, run: str = "") -> None:
+    def __init__(self, entries: Sequence[_Entries], decided: Decisions = NO_DECISIONS, run: str = "") -> None:
         self.entries = entries
         self._sieves = Sieves(decided, time.perf_counter_ns)
         self._run = run
@@ -318,7 +318,7 @@ class Packing(Generic[_Entries]):
         elif not self._has_sent:
             yield packed_rows([row for entry in self.entries for row in self._encoded(entry, entry.no_rows())])
         yield from self._report()
-        settle()
+        freeze_loaded_objects()
 
     def _report(self) -> Iterator[pa.RecordBatch]:
         """What filters did and tell; a shard passes it on with its own report."""

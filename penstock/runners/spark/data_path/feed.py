@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import InvalidOption
 from penstock.runners.spark.data_path.source_registry import register_source
-from penstock.runners.spark.data_path.workers import settle
+from penstock.runners.spark.data_path.workers import freeze_loaded_objects
 from penstock.workloads.contracts import Rows
 from penstock.workloads.playback import Playback
 
@@ -118,7 +118,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for rows in partition.value:
             yield from self._playback.batches(rows, self._schema)
-        settle()
+        freeze_loaded_objects()
 
 
 def register(spark: SparkSession) -> None:

@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 
 #: Name of the part for shards; the others are called after the streams whose rows they pack.
 SHARDS = ""
 
 
-def edition_of(run: str) -> str:
+def edition_property(run: str) -> str:
     """The local property with the edition of a run; others may run in the same session."""
     return f"penstock.edition.{run}"
 
 
-def decisions_of(run: str) -> str:
+def decisions_property(run: str) -> str:
     """The local property with what is decided."""
     return f"penstock.decisions.{run}"
 
@@ -35,7 +35,7 @@ def encoded(parts: Mapping[str, bytes]) -> str:
     return base64.b85encode(zlib.compress(pickle.dumps(dict(parts)))).decode()
 
 
-def part_in_force(run: str, name: str, given: bytes) -> Any:
+def part_of_edition(run: str, name: str, given: bytes) -> Any:
     """In a task: its part of the edition of its micro-batch; None if that has nothing for it.
 
     Parameters
@@ -43,17 +43,17 @@ def part_in_force(run: str, name: str, given: bytes) -> Any:
     given
         The part, pickled, of the edition with which the run began.
     """
-    told = _told(edition_of(run))
-    packed = _decoded(told).get(name) if told else given
+    text = _local_property(edition_property(run))
+    packed = _decoded(text).get(name) if text else given
     return None if packed is None else _unpickled(packed)
 
 
-def decisions_in_force(run: str) -> Decided:
+def decisions_of_batch(run: str) -> Decisions:
     """In a task: what is decided for its micro-batch."""
-    return _decided(_told(decisions_of(run)))
+    return _decided(_local_property(decisions_property(run)))
 
 
-def _told(name: str) -> str:
+def _local_property(name: str) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -67,8 +67,8 @@ def _decoded(text: str) -> dict[str, bytes]:
 
 
 @lru_cache(maxsize=4)
-def _decided(text: str) -> Decided:
-    return Decided.from_text(text)
+def _decided(text: str) -> Decisions:
+    return Decisions.from_text(text)
 
 
 @lru_cache(maxsize=16)

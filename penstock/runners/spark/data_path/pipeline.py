@@ -17,13 +17,13 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
-from penstock.runners.spark.data_path.exchange import packed, packed_in_force
+from penstock.runners.spark.data_path.exchange import packed, packed_by_edition
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA
 from penstock.runners.spark.data_path.processor import FRONTIER, REPORT, StageHost
 from penstock.runners.spark.data_path.quarantine import Quarantine
 from penstock.runners.spark.data_path.stateful import ShardProcessor
-from penstock.runners.spark.data_path.workers import settle
+from penstock.runners.spark.data_path.workers import freeze_loaded_objects
 
 #: What differs between two descriptions of one plan: numbers of columns, addresses of objects, names of runs.
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+|\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
@@ -49,7 +49,7 @@ def build_pipeline(
     policy: str = "round_robin",
     quarantine: Quarantine | str = "",
     quarantines: Mapping[str, str] | None = None,
-    told_by_spark: frozenset[str] = frozenset(),
+    timed_by_watermark: frozenset[str] = frozenset(),
     delay: int | None = None,
     observed: str = OBSERVED,
 ) -> Pipeline:
@@ -59,7 +59,7 @@ def build_pipeline(
     ----------
     read
         Gives the DataFrame of a declared stream, or its files.
-    quarantines, told_by_spark, delay
+    quarantines, timed_by_watermark, delay
         As `StageHost` has them.
     observed
         Name of the metrics; a Spark query that holds several pipelines needs several names.
@@ -72,7 +72,7 @@ def build_pipeline(
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
         host = StageHost(
             stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
-            quarantines or {}, told_by_spark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
+            quarantines or {}, timed_by_watermark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
@@ -134,7 +134,7 @@ def application_frame(
     streams
         Each with what packing makes of its rows when the run begins, pickled.
     """
-    arriving = [packed_in_force(read(stream), stream, host.run, part) for stream, part in streams]
+    arriving = [packed_by_edition(read(stream), stream, host.run, part) for stream, part in streams]
     return _observed(_stage(host, reduce(DataFrame.unionByName, [*arriving, controls])), host.direct, OBSERVED)
 
 
@@ -159,6 +159,6 @@ def _unpacking_task(schema: pa.Schema) -> Callable[..., object]:
                 packet = Packet.decode(header.as_py(), body.as_py())
                 assert packet.batch is not None
                 yield packet.batch.rows.cast(schema)
-        settle()
+        freeze_loaded_objects()
 
     return run

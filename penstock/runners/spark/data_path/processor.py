@@ -52,7 +52,7 @@ class StageHost:
         Directory for refused rows; empty: refused rows fail the query, because nothing may be lost silently.
     quarantines
         Directories for single streams, by name; these come first.
-    told_by_spark
+    timed_by_watermark
         Streams of which only Spark's watermark tells how far they have come.
     delay
         How far below the frontier times in later answers can be; None: nobody wants to know.
@@ -74,7 +74,7 @@ class StageHost:
     output_schema: pa.Schema | None = None
     quarantine: Quarantine | str = ""
     quarantines: Mapping[str, str] = field(default_factory=dict)
-    told_by_spark: frozenset[str] = frozenset()
+    timed_by_watermark: frozenset[str] = frozenset()
     delay: int | None = None
     operator: str = ""
     files: Targets = field(default_factory=dict)
@@ -84,7 +84,7 @@ class StageHost:
     @property
     def hears_watermark(self) -> bool:
         """Whether Spark must tell this stage its watermark."""
-        return any(entry.stream in self.told_by_spark for entry in self.stage.graph.entries)
+        return any(entry.stream in self.timed_by_watermark for entry in self.stage.graph.entries)
 
     def quarantine_of(self, stream: str) -> Quarantine | str:
         return self.quarantines.get(stream, self.quarantine)
@@ -139,7 +139,7 @@ class ShardTask:
         """Packets of streams behind Spark's operators: not their newest row but Spark's watermark tells what can still come."""
         if not self.host.hears_watermark:
             return packets
-        told = {entry.name for entry in self.host.stage.graph.entries if entry.stream in self.host.told_by_spark}
+        told = {entry.name for entry in self.host.stage.graph.entries if entry.stream in self.host.timed_by_watermark}
         frontier = watermark_us if watermark_us > 0 else NEVER  # Spark begins at 1970 and means nothing by it
         # Also tasks without rows pass it on: it advances while nothing comes.
         return [replace(item, partition=0, newest=NEVER, frontier=frontier) if item.entry in told else item for item in packets]

@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from penstock.runners.spark.data_path.local_properties import SHARDS, part_in_force
-from penstock.runners.spark.data_path.workers import in_one_sentence, settle
+from penstock.runners.spark.data_path.local_properties import SHARDS, part_of_edition
+from penstock.runners.spark.data_path.workers import freeze_loaded_objects, without_traceback
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,15 +44,15 @@ class ShardProcessor(StatefulProcessor):
         self._state = variables_of(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        yield from in_one_sentence(self._answers(key, rows, timerValues))
+        yield from without_traceback(self._answers(key, rows, timerValues))
 
     def _answers(self, key: Any, rows: Iterator[pd.DataFrame], timers: Any) -> Iterator[pd.DataFrame]:
         from penstock.runners.spark.data_path.processor import ShardTask
 
         told = {"watermark_us": timers.getCurrentWatermarkInMs() * 1000} if self._hears_watermark else {}
-        host = part_in_force(self._run, SHARDS, self._packed)
+        host = part_of_edition(self._run, SHARDS, self._packed)
         yield from ShardTask(host, self._state).run(int(key[0]), rows, **told)
 
     def close(self) -> None:
         """Nothing is held open between micro-batches."""
-        settle()
+        freeze_loaded_objects()

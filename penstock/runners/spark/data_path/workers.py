@@ -16,7 +16,7 @@ _FREEZES = 4
 _frozen = 0
 
 
-def settle() -> None:
+def freeze_loaded_objects() -> None:
     """Take what a worker has loaded out of the garbage collector's sight; call it at the end of a task.
 
     Spark's daemon collects garbage after every task. With Arrow, pandas and Numba loaded that walks a hundred thousand
@@ -29,7 +29,7 @@ def settle() -> None:
         gc.freeze()
 
 
-def in_one_sentence(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def without_traceback(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """What a task hands back; if data, query or machine are to blame it fails with that sentence, without the way to it.
 
     Spark shows a worker's whole traceback before its last line. Only of our own defects the traceback tells something.

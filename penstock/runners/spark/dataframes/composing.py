@@ -25,7 +25,7 @@ from penstock.plan.analysis.delays import Delays, delays
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.pipeline import OBSERVED, build_pipeline, direct_answers
-from penstock.runners.spark.dataframes.event_time import speaking_of
+from penstock.runners.spark.dataframes.event_time import with_time_marks
 from penstock.runners.spark.processes.session import require
 
 #: Makes the stream of the driver's decisions for a job of a run.
@@ -91,7 +91,7 @@ class Composition:
     catalog: Catalog = field(default_factory=lambda: Catalog("penstock"))
     frames: dict[str, DataFrame | ParquetFiles] = field(default_factory=dict)
     quarantines: dict[str, str] = field(default_factory=dict)
-    told_by_spark: set[str] = field(default_factory=set)
+    timed_by_watermark: set[str] = field(default_factory=set)
     keeps_watermark: bool = False
     #: Directory for what operators refuse of rows that are no stream's any more: the outermost that is given.
     quarantine: str = ""
@@ -120,7 +120,7 @@ class Composition:
         self.quarantines[name] = quarantine
         self.keeps_watermark |= leaf.keeps_watermark
         if leaf.is_told_by_spark:
-            self.told_by_spark.add(name)
+            self.timed_by_watermark.add(name)
 
     def _free(self, wanted: str) -> str:
         number, name = 1, wanted
@@ -200,7 +200,7 @@ def _trusted(known: Delays, made: Composition) -> tuple[str, ...]:
     """
     if not made.keeps_watermark:
         return tuple(known.columns)
-    if made.told_by_spark != set(made.frames):
+    if made.timed_by_watermark != set(made.frames):
         return ()
     return tuple(name for name, delay in known.columns.items() if delay.below_frontier == 0)
 
@@ -215,9 +215,9 @@ def _frame(
     decided = controls(spark, job, run) if controls is not None else None
     pipeline = build_pipeline(
         job, lambda source: made.frames[source.name], decided, run, quarantine=made.quarantine, quarantines=made.quarantines,
-        told_by_spark=frozenset(made.told_by_spark), delay=delay if tells else None, observed=metrics_of(run),
+        timed_by_watermark=frozenset(made.timed_by_watermark), delay=delay if tells else None, observed=metrics_of(run),
     )  # fmt: skip
-    return speaking_of(direct_answers(pipeline.frame), columns, row_time)
+    return with_time_marks(direct_answers(pipeline.frame), columns, row_time)
 
 
 def metrics_of(run: str) -> str:

@@ -66,7 +66,7 @@ def without_watermark(frame: DataFrame) -> DataFrame:
     return _marked(made, {})
 
 
-def speaking_of(frame: DataFrame, columns: Iterable[str], row_time: Iterable[str]) -> DataFrame:
+def with_time_marks(frame: DataFrame, columns: Iterable[str], row_time: Iterable[str]) -> DataFrame:
     """The same rows, and Spark's operators know of which columns the watermark speaks."""
     marks: dict[str, dict[str, int]] = {name: {WATERMARK_KEY: 0} for name in columns}
     whole = list(row_time)
@@ -75,7 +75,7 @@ def speaking_of(frame: DataFrame, columns: Iterable[str], row_time: Iterable[str
     return _marked(frame, marks)
 
 
-def marked_like(frame: DataFrame, schema: StructType) -> DataFrame:
+def with_marks_of(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame with the marks that columns of the same name have in a schema; for steps that lose them on the way."""
     keys = (WATERMARK_KEY, ROW_TIME_KEY)
     marks = {item.name: {key: item.metadata[key] for key in keys if key in item.metadata} for item in schema}

@@ -33,7 +33,7 @@ from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.data_path.exchange import batch_id, first_position, partition_id, query_id
 from penstock.runners.spark.data_path.processor import REPORT
 from penstock.runners.spark.data_path.quarantine import write_refused
-from penstock.runners.spark.data_path.workers import settle
+from penstock.runners.spark.data_path.workers import freeze_loaded_objects
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def filtering_task(direct: DirectFilter) -> Callable[[Iterator[pa.RecordBatch]],
                 yield _answer(kept)
         _refuse(direct, epoch, refused)
         yield _reported(filtering, direct, work, epoch, sum(item.batch.num_rows for item in refused))
-        settle()
+        freeze_loaded_objects()
 
     return run
 

@@ -21,7 +21,7 @@ from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.data_path.control import control_frame
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.dataframes.composing import Call, Composition, Leaf, composed, metrics_of
-from penstock.runners.spark.dataframes.event_time import marked_like
+from penstock.runners.spark.dataframes.event_time import with_marks_of
 from penstock.runners.spark.dataframes.filter_tasks import direct_filter, filtered_directly
 from penstock.runners.spark.dataframes.inputs import Described, Stream, input_of
 from penstock.runners.spark.driver.filter_orders import FilterController
@@ -97,7 +97,7 @@ def _filtered_directly(call: Call, checkpoint: Checkpoint, given: DataFrame | Pa
     if direct is None:
         return None
     _steer(frame.sparkSession, job, run, checkpoint)
-    return marked_like(filtered_directly(frame, direct, metrics_of(run)), frame.schema)
+    return with_marks_of(filtered_directly(frame, direct, metrics_of(run)), frame.schema)
 
 
 def _controls(checkpoint: Checkpoint, spark: SparkSession, job: Job, run: str) -> DataFrame:

@@ -16,7 +16,7 @@ from penstock.model.schema import Schema
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.dataframes.arguments import Piece, Written, joined_pieces, quoted
 from penstock.runners.spark.dataframes.composing import Call, Leaf, composed, schema_of
-from penstock.runners.spark.dataframes.inputs import ROW_TIME, Names, Stream, input_of, several
+from penstock.runners.spark.dataframes.inputs import ROW_TIME, Names, Stream, as_tuple, input_of
 
 #: The inputs of a join; their aliases are the first letters.
 _SIDES = ("left", "right")
@@ -71,7 +71,7 @@ def join(
 
     ``ps.join(auctions, bids, on="item_id", punctuations=True, how="left_anti")`` gives auctions without bid.
     """
-    kind, keys = _kind(how), several(on)
+    kind, keys = _kind(how), as_tuple(on)
     sides = {name: input_of("ps.join", name, given, punctuations) for name, given in zip(_SIDES, (left, right), strict=True)}
     schemas = [schema_of(side) for side in sides.values()]
     _check_keys(keys, schemas)
@@ -128,7 +128,7 @@ def aggregate(
     ``ps.aggregate(bids, by="item_id", window="1 minute", aggregates={"bids": "count(*)"})``
     """
     source = {"frame": input_of("ps.aggregate", "frame", frame)}
-    keys, schema = several(by), schema_of(source["frame"])
+    keys, schema = as_tuple(by), schema_of(source["frame"])
     for key in keys:
         if key not in schema:
             raise UnknownColumn("the DataFrame", key, schema.names, "ps.aggregate, by")

@@ -43,7 +43,7 @@ class Described:
     position: str = ""
 
     @property
-    def says_nothing(self) -> bool:
+    def is_plain(self) -> bool:
         return self == Described(self.frame)
 
 
@@ -80,7 +80,7 @@ def stream(
         raise InvalidDeclaration(f"expected a streaming DataFrame or ps.parquet(…), found {type(frame).__name__}", "ps.stream")
     delay = micros_of(disorder, "ps.stream, disorder") if disorder else -1
     described = Described(
-        frame, time, delay, several(unique), several(clustered), several(ordered), punctuations, partition, position
+        frame, time, delay, as_tuple(unique), as_tuple(clustered), as_tuple(ordered), punctuations, partition, position
     )
     columns = Schema(_fields(frame), "the DataFrame")
     for argument, names in _named(described):
@@ -113,7 +113,7 @@ def input_of(place: str, name: str, given: Stream, punctuations: bool = False, f
     frame = described.frame
     if not isinstance(frame, DataFrame | ParquetFiles):
         raise InvalidDeclaration(f"expected a streaming DataFrame, found {type(frame).__name__}", f"{place}, {name}")
-    if fuses and isinstance(frame, Answers) and frame.is_fusable and described.says_nothing and not punctuations:
+    if fuses and isinstance(frame, Answers) and frame.is_fusable and described.is_plain and not punctuations:
         return frame.call
     if isinstance(frame, DataFrame) and not frame.isStreaming:
         raise InvalidDeclaration("the DataFrame is not a stream; read it with spark.readStream", f"{place}, {name}")
@@ -158,7 +158,7 @@ def _event_time(place: str, described: Described) -> tuple[list[str], int]:
     frame = described.frame
     known = [] if isinstance(frame, ParquetFiles) else watermarked(frame.schema)
     if not known:
-        return [_told_time(place, described)], max(described.disorder_us, 0)
+        return [_given_or_only_time(place, described)], max(described.disorder_us, 0)
     assert isinstance(frame, DataFrame)
     keeps_state = is_stateful(frame) and described.disorder_us < 0
     if described.time:
@@ -192,7 +192,7 @@ def _known_time(place: str, told: str, known: list[str], is_stateful: bool) -> s
     )
 
 
-def _told_time(place: str, described: Described) -> str:
+def _given_or_only_time(place: str, described: Described) -> str:
     if described.time:
         return described.time
     found = [item.name for item in described.frame.schema if isinstance(item.dataType, TimestampType)]
@@ -202,5 +202,5 @@ def _told_time(place: str, described: Described) -> str:
     raise InvalidDeclaration(f"{text}; say which one is event time with withWatermark or ps.stream(df, time=…)", place)
 
 
-def several(names: Names) -> tuple[str, ...]:
+def as_tuple(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)

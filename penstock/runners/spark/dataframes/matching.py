@@ -19,7 +19,7 @@ from penstock.model.event_patterns import Absent, And, Atom, EventPattern, Seq
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.dataframes.arguments import Piece, Written, joined_pieces, quoted
 from penstock.runners.spark.dataframes.composing import Call, composed
-from penstock.runners.spark.dataframes.inputs import Names, Stream, input_of, several
+from penstock.runners.spark.dataframes.inputs import Names, Stream, as_tuple, input_of
 
 #: What the one stream is called inside.
 _EVENTS = "events"
@@ -91,12 +91,12 @@ def match(
     if not given:
         raise InvalidDeclaration("there is no stream to search; give a DataFrame, or one for each type", "ps.match")
     inputs = {name: input_of("ps.match", "frames" if is_one else f"frames['{name}']", frame) for name, frame in given.items()}
-    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", several(by), reuse_keys) if constraints else None
+    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", as_tuple(by), reuse_keys) if constraints else None
     text = pattern if isinstance(pattern, str) else pattern_text(pattern)
     clauses = [
         [Piece("" if text.strip().upper().startswith("EVENT ") else "EVENT "), Piece(text, "pattern")],
         [Piece(f"FROM {quoted(_EVENTS)} TYPE {quoted(type_column)}")] if is_one else [],
-        [Piece("PARTITION BY "), Piece(", ".join(map(quoted, several(by))), "by")] if by else [],
+        [Piece("PARTITION BY "), Piece(", ".join(map(quoted, as_tuple(by))), "by")] if by else [],
         _where(where, strategy),
         [Piece("WITHIN "), Piece(within, "within")] if within else [],
         [Piece("RETURN "), *_measures(returns)] if returns else [],
@@ -176,7 +176,7 @@ def pattern_text(pattern: EventPattern) -> str:
 
 def _where(where: Names, strategy: str) -> Sequence[Piece]:
     """Each condition in parentheses, so that alternatives stay together; several in one text are meant to be read as they are."""
-    conditions = [[Piece("("), Piece(text, "where"), Piece(")")] for text in several(where)]
+    conditions = [[Piece("("), Piece(text, "where"), Piece(")")] for text in as_tuple(where)]
     parts = [*([[Piece(strategy, "strategy")]] if strategy else []), *conditions]
     return [Piece("WHERE "), *joined_pieces(" AND ", parts)] if parts else []
 

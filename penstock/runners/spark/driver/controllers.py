@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.driver.budget import BudgetController
 from penstock.runners.spark.driver.filter_orders import FilterController
@@ -64,9 +64,9 @@ class Controllers:
                 control.append(PARTITIONS, {"stream": stream, "count": count})
         self.begin(job)
 
-    def standings(self) -> tuple[FilterStanding, ...]:
+    def statuses(self) -> tuple[FilterStatus, ...]:
         """How adaptive filters stand."""
-        return self._orders.standings if self._orders is not None else ()
+        return self._orders.statuses if self._orders is not None else ()
 
     def end_budget(self) -> None:
         if self._budget:

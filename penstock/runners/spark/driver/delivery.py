@@ -15,7 +15,7 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.answer_files import AnswerFiles
 from penstock.runners.spark.data_path.failures import in_short
-from penstock.runners.spark.data_path.local_properties import decisions_of, edition_of
+from penstock.runners.spark.data_path.local_properties import decisions_property, edition_property
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.pipeline import answers, direct_answers
 from penstock.runners.spark.data_path.processor import FILE
@@ -41,7 +41,7 @@ class Delivery:
         self._base = base
         self._loop = loop
         #: Local properties as they were last set.
-        self._told: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
         #: The edition of the newest micro-batch.
         self.current = base
         #: The newest micro-batch that was delivered, and whether something went round from it.
@@ -56,17 +56,17 @@ class Delivery:
 
     def _bind(self, frame: DataFrame, epoch: int) -> None:
         """This runs in the thread of Java that will start the job, so its tasks get what is set here."""
-        bound, run = self._editions.at(epoch), self._base.host.run
-        self.current = self._deployments.of(bound.edition)
+        context, run = self._editions.at(epoch), self._base.host.run
+        self.current = self._deployments.of(context.edition)
         is_base = self.current.edition.number == self._base.edition.number
-        in_force = {
-            edition_of(run): "" if is_base else self.current.told,
-            decisions_of(run): bound.decided.about(self.current.sifting).text,
+        properties = {
+            edition_property(run): "" if is_base else self.current.encoded_parts,
+            decisions_property(run): context.decisions.about(self.current.sifting).text,
         }
-        for name, text in in_force.items():
-            if self._told.get(name) != text:
+        for name, text in properties.items():
+            if self._properties.get(name) != text:
                 frame.sparkSession.sparkContext.setLocalProperty(name, text)
-        self._told = in_force
+        self._properties = properties
 
     def _deliver(self, frame: DataFrame, epoch: int) -> None:
         framed = {query: [sink for sink in mine if isinstance(sink, SparkSink)] for query, mine in self.current.sinks.items()}

@@ -59,7 +59,7 @@ class Deployment:
         return {SHARDS: cloudpickle.dumps(self.host), **{name: cloudpickle.dumps(found) for name, found in self.entries.items()}}
 
     @cached_property
-    def told(self) -> str:
+    def encoded_parts(self) -> str:
         """The same as one text."""
         return encoded(self.parts)
 

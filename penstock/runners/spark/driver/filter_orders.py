@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.lowering.jobs import Job
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
@@ -37,7 +37,7 @@ class FilterController(Listener):
         if known is not None:
             self._steering.restore(known["orderers"])
         #: How the filters stand; replaced as a whole, so that others may read it at any time.
-        self.standings: tuple[FilterStanding, ...] = self._steering.standings()
+        self.statuses: tuple[FilterStatus, ...] = self._steering.statuses()
 
     @property
     def is_needed(self) -> bool:
@@ -47,7 +47,7 @@ class FilterController(Listener):
         """Learn from a micro-batch; write what follows from it."""
         before = self._steering.snapshot()
         decisions = self._steering.hear(report.epoch, report.told)
-        self.standings = self._steering.standings()
+        self.statuses = self._steering.statuses()
         if decisions:
             self._remember(self._steering.untold(before))
             for decision in decisions:
@@ -56,5 +56,5 @@ class FilterController(Listener):
         self._remember(self._steering.snapshot())
 
     def _remember(self, orderers: object) -> None:
-        standings = [standing.to_json() for standing in self.standings]
-        self._checkpoint.remember(RECORD, {"orderers": orderers, "standings": standings})
+        statuses = [status.to_json() for status in self.statuses]
+        self._checkpoint.remember(RECORD, {"orderers": orderers, "standings": statuses})

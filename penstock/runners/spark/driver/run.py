@@ -16,7 +16,7 @@ from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, request, tuning
 from penstock.model.elements import PLAN, Control
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
@@ -89,9 +89,9 @@ class Run:
         progress = self.query.lastProgress
         return None if progress is None else read_report(_plain(progress))
 
-    def filters(self) -> tuple[FilterStanding, ...]:
+    def filters(self) -> tuple[FilterStatus, ...]:
         """How adaptive filters stand: order, estimated costs, re-orderings."""
-        return self._controllers.standings()
+        return self._controllers.statuses()
 
     def results(self, query: str) -> pa.Table | None:
         """Answers so far of a query whose destination is memory."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from penstock.lowering.jobs import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
-from penstock.operators.filtering.standing import FilterStanding
-from penstock.runners.holding import HeldBack, HoldWatch
+from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.spark.driver.counters import (
     OperatorCounts,
     QueryCounts,
@@ -24,6 +23,7 @@ from penstock.runners.spark.driver.counters import (
 )
 from penstock.runners.spark.driver.due import oldest_due_us
 from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.stalls import Stall, StallDetector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class BatchStatus:
     operators: tuple[OperatorCounts, ...]
     readers: tuple[ReaderCounts, ...]
     #: How adaptive filters stand.
-    filters: tuple[FilterStanding, ...] = ()
+    filters: tuple[FilterStatus, ...] = ()
     #: Rows that went to the quarantine since the checkpoint began, by reason.
     refused: Mapping[str, int] = field(default_factory=dict)
     #: What holds time back.
-    held: tuple[HeldBack, ...] = ()
+    held: tuple[Stall, ...] = ()
 
     @property
     def state_rows(self) -> int:
@@ -93,13 +93,13 @@ class Summary:
     #: Estimated and measured state of each join.
     joins: tuple[JoinMemory, ...] = ()
     #: How adaptive filters stood at the end.
-    filters: tuple[FilterStanding, ...] = ()
+    filters: tuple[FilterStatus, ...] = ()
     #: Rows that went to the quarantine since the checkpoint began, by reason; operators set rows aside too, and some of them
     #: are used all the same.
     refused: Mapping[str, int] = field(default_factory=dict)
     operators: tuple[OperatorCounts, ...] = ()
     #: What held time back at the end.
-    held: tuple[HeldBack, ...] = ()
+    held: tuple[Stall, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -121,13 +121,13 @@ class RunHistory:
         self,
         application: str,
         job: Job,
-        filters: Callable[[], tuple[FilterStanding, ...]] = tuple,
+        filters: Callable[[], tuple[FilterStatus, ...]] = tuple,
         learnt: Iterable[JoinMemory] = (),
     ) -> None:
         self.application = application
         self.job = job
         self._filters = filters
-        self._holds = HoldWatch(job)
+        self._stalls = StallDetector(job)
         self._memory = MemoryMonitor(job, learnt)
         self.last: BatchStatus | None = None
         self._seen = -1
@@ -146,7 +146,7 @@ class RunHistory:
         """Queries have come or gone; nothing happens if it is the same job."""
         if job is not self.job:
             learnt = self._memory.joins()
-            self.job, self._holds, self._memory = job, HoldWatch(job), MemoryMonitor(job, learnt)
+            self.job, self._stalls, self._memory = job, StallDetector(job), MemoryMonitor(job, learnt)
 
     @property
     def batches(self) -> int:
@@ -168,7 +168,7 @@ class RunHistory:
         status = BatchStatus(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(count_queries(self.job, report)),
             tuple(count_operators(self.job, report)), tuple(count_readers(self.job, report)),
-            self._filters(), self._refused, self._holds.hear(report.entries, report.holding, began.timestamp()),
+            self._filters(), self._refused, self._stalls.hear(report.entries, report.holding, began.timestamp()),
         )  # fmt: skip
         self._seen, self._began = report.epoch, began
         self._first = self._first or began

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.operators.filtering.standing import micros_text
+from penstock.operators.filtering.status import micros_text
 from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
 from penstock.runners.spark.driver.counters import late_and_quarantined
 from penstock.runners.spark.driver.run_history import BatchStatus, Summary
@@ -88,10 +88,10 @@ class PlainLines:
             self.say(f"{seconds:5.0f} s  {headline(news[-1])}")
             if self.remark is not None:
                 self.say(f"         {self.remark()}")
-            for standing in news[-1].filters:
-                changed = "re-ordered  " if standing.reorderings > self._reorderings.get(standing.operator, 0) else ""
-                self._reorderings[standing.operator] = standing.reorderings
-                self.say(f"         {changed}{standing}")
+            for status in news[-1].filters:
+                changed = "re-ordered  " if status.reorderings > self._reorderings.get(status.operator, 0) else ""
+                self._reorderings[status.operator] = status.reorderings
+                self.say(f"         {changed}{status}")
             for held in news[-1].held:
                 self.say(f"         {held}")
             for query, rows in samples(1).items():
@@ -188,14 +188,14 @@ def _operators(status: BatchStatus) -> Table:
 def _filters(status: BatchStatus) -> Table:
     """The present order of each adaptive filter, one line per condition, and the orders before; a new order stands out."""
     table = _table("filter", "re-orderings", "per row", "greedy", "best", last="tried in this order")
-    for standing in status.filters:
-        costs = [standing.current, standing.greedy, standing.optimal]
-        numbers = [f"{standing.reorderings:,}", *("" if cost is None else micros_text(cost) for cost in costs)]
-        style = "bold yellow" if standing.has_changed_since(status.epoch - _NEW_BATCHES) else None
-        for place, name in enumerate(standing.order, 1):
-            first = [standing.operator, *numbers] if place == 1 else [""] * 5
+    for order in status.filters:
+        costs = [order.current, order.greedy, order.optimal]
+        numbers = [f"{order.reorderings:,}", *("" if cost is None else micros_text(cost) for cost in costs)]
+        style = "bold yellow" if order.has_changed_since(status.epoch - _NEW_BATCHES) else None
+        for place, name in enumerate(order.order, 1):
+            first = [order.operator, *numbers] if place == 1 else [""] * 5
             table.add_row(*first, _cut(f"{place}. {name}"), style=style)
-        for then in standing.history[-_MOST_CHANGES:]:
+        for then in order.history[-_MOST_CHANGES:]:
             table.add_row(*[""] * 5, _cut(then), style="dim")
     return table
 
@@ -303,8 +303,8 @@ class Ending:
             console.print(f"rows in the quarantine since the checkpoint began, by reason: {reasons}", highlight=False, markup=False)
         for held in summary.held:
             console.print(f"at the end {held}", highlight=False, markup=False)
-        for standing in summary.filters:
-            lines = [f"order of {standing}", *(f"  {then}" for then in standing.history)]
+        for status in summary.filters:
+            lines = [f"order of {status}", *(f"  {then}" for then in status.history)]
             console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
         for join in summary.joins:
             console.print(f"state of {join}", highlight=False, markup=False, soft_wrap=True)

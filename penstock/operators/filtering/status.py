@@ -1,4 +1,4 @@
-"""How an adaptive filter stands, for people."""
+"""What an adaptive filter does at present, for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class FilterStanding:
+class FilterStatus:
     """How an adaptive filter stands.
 
     Parameters
@@ -27,7 +27,7 @@ class FilterStanding:
 
     Examples
     --------
-    >>> print(FilterStanding("AdaptiveFilter1", ("a", "b"), 3, 1, 2e-6, 1e-6, 1e-6))
+    >>> print(FilterStatus("AdaptiveFilter1", ("a", "b"), 3, 1, 2e-6, 1e-6, 1e-6))
     AdaptiveFilter1: 1. a  2. b; 3 re-orderings; 2 µs per row, greedy 1 µs, best 1 µs
     """
 
@@ -52,7 +52,7 @@ class FilterStanding:
 
         Examples
         --------
-        >>> FilterStanding("AdaptiveFilter1", ("b", "a"), 1, changes=((12, ("b", "a")),)).history
+        >>> FilterStatus("AdaptiveFilter1", ("b", "a"), 1, changes=((12, ("b", "a")),)).history
         ('after batch 12: 1. b  2. a',)
         """
         return tuple(f"after batch {batch}: {order_text(order)}" for batch, order in self.changes)
@@ -71,7 +71,7 @@ class FilterStanding:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, coded: Mapping[str, Any]) -> FilterStanding:
+    def from_json(cls, coded: Mapping[str, Any]) -> FilterStatus:
         changes = tuple((batch, tuple(order)) for batch, order in coded.get("changes", ()))
         return cls(**{**coded, "order": tuple(coded["order"]), "changes": changes})
 
@@ -92,11 +92,11 @@ def micros_text(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs"
 
 
-def standing(label: str, shards: Sequence[Mapping[str, Any]]) -> FilterStanding:
+def filter_status(label: str, shards: Sequence[Mapping[str, Any]]) -> FilterStatus:
     """What the descriptions of shards, or the one of the driver, come to."""
     counted = Counter(tuple(shard["order"]) for shard in shards)
     order = counted.most_common(1)[0][0]
     costs = [shard["estimated"] for shard in shards if tuple(shard["order"]) == order and shard["estimated"] is not None]
     count = sum(shard["reorderings"] for shard in shards)
     changes = tuple((batch, tuple(then)) for shard in shards for batch, then in shard.get("changes", ()))
-    return FilterStanding(label, order, count, len(counted), **(costs[0] if costs else {}), changes=changes)
+    return FilterStatus(label, order, count, len(counted), **(costs[0] if costs else {}), changes=changes)

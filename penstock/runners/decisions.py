@@ -15,21 +15,21 @@ Decision: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decisions:
     """Decisions by the operator that they are about, folded; a value.
 
     Examples
     --------
-    >>> some = Decided().followed_by([(ORDER, {"operator": "f", "order": ["a"]}), (COSTS, {"operator": "f", "costs": {}})])
+    >>> some = Decisions().followed_by([(ORDER, {"operator": "f", "order": ["a"]}), (COSTS, {"operator": "f", "costs": {}})])
     >>> [control.kind for control in some.of("f")]
     ['filter_order', 'filter_costs']
-    >>> Decided.from_text(some.followed_by([(ORDER, {"operator": "f", "order": ["b"]})]).text).of("f")
+    >>> Decisions.from_text(some.followed_by([(ORDER, {"operator": "f", "order": ["b"]})]).text).of("f")
     (Control(epoch=0, kind='filter_order', detail={'operator': 'f', 'order': ['b']}),)
     """
 
     operators: Mapping[str, tuple[Decision, ...]] = field(default_factory=dict)
 
-    def followed_by(self, decisions: Iterable[Decision]) -> Decided:
+    def followed_by(self, decisions: Iterable[Decision]) -> Decisions:
         """With further decisions; those that packing tasks need not know leave no trace."""
         found = dict(self.operators)
         for kind, detail in decisions:
@@ -38,11 +38,11 @@ class Decided:
             elif kind == COSTS:
                 before = [each for each in found.get(detail["operator"], ()) if each[0] == ORDER]
                 found[detail["operator"]] = (*before, (kind, detail))
-        return self if found == self.operators else Decided(found)
+        return self if found == self.operators else Decisions(found)
 
-    def about(self, operators: Collection[str]) -> Decided:
+    def about(self, operators: Collection[str]) -> Decisions:
         """Without decisions about operators that are gone."""
-        return Decided({name: each for name, each in self.operators.items() if name in operators})
+        return Decisions({name: each for name, each in self.operators.items() if name in operators})
 
     def of(self, operator: str) -> tuple[Control, ...]:
         """What an operator that begins now must hear."""
@@ -54,9 +54,9 @@ class Decided:
         return json.dumps(self.operators, separators=(",", ":")) if self.operators else ""
 
     @classmethod
-    def from_text(cls, text: str) -> Decided:
+    def from_text(cls, text: str) -> Decisions:
         found = json.loads(text) if text else {}
         return cls({name: tuple((kind, detail) for kind, detail in each) for name, each in found.items()})
 
 
-NOTHING_DECIDED = Decided()
+NO_DECISIONS = Decisions()

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.holding import HoldWatch
 from penstock.runners.local.runner import LocalRunner
+from penstock.runners.stalls import StallDetector
 
 COLUMNS = "(k BIGINT, part INT, ts BIGINT, WATERMARK ts DELAY OF 0)"
 TEXT = f"""
@@ -25,7 +25,7 @@ class Watched:
     def __init__(self) -> None:
         job = build_job(parse_application(TEXT), 2)
         self.runner = LocalRunner(job)
-        self.watch = HoldWatch(job)
+        self.watch = StallDetector(job)
         self.seconds = 0.0
 
     def batch(self, **rows: list[tuple[int, int]]) -> list[str]:

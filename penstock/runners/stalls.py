@@ -15,7 +15,7 @@ _NOTICED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class Stall:
     """Something that has stood still for some time, while what waits for it has gone on.
 
     Parameters
@@ -27,9 +27,9 @@ class HeldBack:
 
     Examples
     --------
-    >>> print(HeldBack("bid", 2, 40.2, "12:00:03", "bid"))
+    >>> print(Stall("bid", 2, 40.2, "12:00:03", "bid"))
     bid is held back by partition 2 of bid since 40 s (it has come to 12:00:03)
-    >>> print(HeldBack("auction", None, 7.0, "", "hot_items"))
+    >>> print(Stall("auction", None, 7.0, "", "hot_items"))
     hot_items is held back by auction since 7 s (it has brought nothing yet)
     """
 
@@ -46,7 +46,7 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stand:
+class _Progress:
     """Who is waited for by whom, how far it has come, and how far those have that wait."""
 
     stream: str
@@ -63,7 +63,7 @@ class _Since:
     seconds: float
 
 
-class HoldWatch:
+class StallDetector:
     """Hears of every micro-batch how far streams and partitions have come, and remembers since when one stands still."""
 
     def __init__(self, job: Job) -> None:
@@ -75,7 +75,7 @@ class HoldWatch:
 
     def hear(
         self, entries: Mapping[str, Mapping[str, int]], holding: Mapping[str, Mapping[str, int]], seconds: float
-    ) -> tuple[HeldBack, ...]:
+    ) -> tuple[Stall, ...]:
         """Who holds something back for a while now.
 
         Parameters
@@ -87,40 +87,40 @@ class HoldWatch:
         seconds
             When the report was made, by any clock that goes on.
         """
-        stands = {(found.stream, found.partition, found.waiting): found for found in self._stands(entries, holding)}
+        positions = {(found.stream, found.partition, found.waiting): found for found in self._progress(entries, holding)}
         known, self._since = self._since, {}
         held = []
-        for key, stand in stands.items():
+        for key, progress in positions.items():
             before = known.get(key)
-            if before is None or before.promise != stand.promise:
-                before = _Since(stand.promise, stand.furthest, seconds)
+            if before is None or before.promise != progress.promise:
+                before = _Since(progress.promise, progress.furthest, seconds)
             self._since[key] = before
             lasted = seconds - before.seconds
             # Where everybody stands still nobody is to blame.
-            if lasted >= _NOTICED_SECONDS and stand.furthest > before.furthest:
-                held.append(HeldBack(stand.stream, stand.partition, lasted, self._text(stand), stand.waiting))
+            if lasted >= _NOTICED_SECONDS and progress.furthest > before.furthest:
+                held.append(Stall(progress.stream, progress.partition, lasted, self._text(progress), progress.waiting))
         return tuple(held)
 
-    def _stands(self, entries: Mapping[str, Mapping[str, int]], holding: Mapping[str, Mapping[str, int]]) -> Iterator[_Stand]:
+    def _progress(self, entries: Mapping[str, Mapping[str, int]], holding: Mapping[str, Mapping[str, int]]) -> Iterator[_Progress]:
         for entry, found in holding.items():
             name = self._streams.get(entry)
             if name is None:
                 continue  # its query is gone
-            yield _Stand(name, found["partition"], name, found["promise"], found["furthest"])
+            yield _Progress(name, found["partition"], name, found["promise"], found["furthest"])
         frontiers = {entry: counters["frontier"] for entry, counters in entries.items() if "frontier" in counters}
         for query, mine in self._readers.items():
             reached = {self._streams[entry]: frontiers[entry] for entry in mine if entry in frontiers}
             slowest = min(reached, key=lambda name: reached[name], default="")
             furthest = max(reached.values(), default=NEVER)
             if slowest and reached[slowest] < furthest < FOREVER:
-                yield _Stand(slowest, None, query, reached[slowest], furthest)
+                yield _Progress(slowest, None, query, reached[slowest], furthest)
 
-    def _text(self, stand: _Stand) -> str:
-        if stand.promise == NEVER:
+    def _text(self, progress: _Progress) -> str:
+        if progress.promise == NEVER:
             return ""
-        if not self._is_clock[stand.stream]:
-            return str(stand.promise)
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=stand.promise)).isoformat(" ", "seconds")
+        if not self._is_clock[progress.stream]:
+            return str(progress.promise)
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=progress.promise)).isoformat(" ", "seconds")
 
 
 def _readers(job: Job, streams: Mapping[str, Any]) -> dict[str, list[str]]:

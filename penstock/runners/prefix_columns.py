@@ -15,7 +15,7 @@ from penstock.model.schema import Field
 
 
 def fields_read(prefix: Prefix) -> tuple[Field, ...]:
-    """Fields of the stream that `prefixed` looks at, in the order of the stream."""
+    """Fields of the stream that `prefix_columns` looks at, in the order of the stream."""
     stream = prefix.stream
     names = {name for expr in (*(expr for _, expr in prefix.items), *prefix.conditions) for name in columns_of(expr)}
     names |= {*prefix.unread_required, *_read_by_filters(prefix)}
@@ -25,7 +25,7 @@ def fields_read(prefix: Prefix) -> tuple[Field, ...]:
     return tuple(item for item in stream.schema if item.name.lower() in wanted)
 
 
-def prefixed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
+def prefix_columns(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
     """The select list over rows that have the fields it reads, and system columns for packing.
 
     Rows whose values are sound may still compute damaged ones, such as the day after the last of the calendar; these are set
