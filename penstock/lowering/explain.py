@@ -243,7 +243,7 @@ def explain(
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    users |= {name: queries for name, (_, queries) in job.sifting.items()}
+    users |= {name: queries for name, (_, queries) in job.early_filters.items()}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
     clocked = tuple(clock_lines(final))
     return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked)

@@ -38,7 +38,7 @@ from penstock.lowering.placing import (
     suits,
     wanted_keys,
 )
-from penstock.lowering.prefix import Prefix, can_be_sifted, grown, prefix_of, sifted
+from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, recipe_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
@@ -64,7 +64,7 @@ class _Level:
 
 
 def build_job(
-    catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True, sifts: bool = True
+    catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True, filters_early: bool = True
 ) -> Job:
     """Stages for the queries of an application (all of them, or those named and what they read).
 
@@ -72,15 +72,15 @@ def build_job(
     ----------
     optimise
         Rewrite the plans first; the answers are the same without.
-    sifts
+    filters_early
         Whether packing tasks run filters that call Python, which needs a host that tells them what is decided. Otherwise shards do.
     """
-    return build_generations([Generation.only(catalog, queries)], shards, optimise, sifts)
+    return build_generations([Generation.only(catalog, queries)], shards, optimise, filters_early)
 
 
-def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True, sifts: bool = True) -> Job:
+def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True, filters_early: bool = True) -> Job:
     """Stages for all queries that still run, oldest first."""
-    builder = _Builder(shards, sifts)
+    builder = _Builder(shards, filters_early)
     for generation in generations:
         builder.add(generation, optimise)
     return builder.build()
@@ -92,15 +92,15 @@ def startable(catalog: Catalog) -> Job:
     for stage in job.stages:
         for node in stage.graph.nodes:
             node.make()
-    for item, _ in job.sifting.values():
+    for item, _ in job.early_filters.values():
         item.make()
     return job
 
 
 class _Builder:
-    def __init__(self, shards: int, sifts: bool) -> None:
+    def __init__(self, shards: int, filters_early: bool) -> None:
         self.shards = shards
-        self._sifts = sifts
+        self._filters_early = filters_early
         self.levels: dict[int, _Level] = {}
         self.placements: dict[tuple[int, str], tuple[int, str, str]] = {}
         self._users: dict[str, set[str]] = {}
@@ -193,9 +193,9 @@ class _Builder:
     def _grown(self, below: Prefix, node: nodes.Select | nodes.Project) -> Prefix | None:
         """The prefix with a node more; None if shards have to run that."""
         found, name = grown(below, node), ""
-        if found is None and self._sifts and isinstance(node, nodes.Select) and can_be_sifted(node):
+        if found is None and self._filters_early and isinstance(node, nodes.Select) and can_filter_early(node):
             name = self._named(type(node).__name__)
-            found = sifted(below, node, name)
+            found = with_filter(below, node, name)
         if found is not None:
             self.placements[self._number, repr(node)] = (PACKING, name, "")
         return found

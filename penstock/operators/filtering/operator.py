@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidConfiguration
 from penstock.kernel.contracts import State
-from penstock.kernel.sifting import Sifted, failed_alike
+from penstock.kernel.row_filters import FilterResult, failed_alike
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.operators.filtering.coins import are_profiled
@@ -112,15 +112,15 @@ class AdaptiveFilter:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        found = self.sift(batch)
+        found = self.filter_rows(batch)
         passed = batch if len(found.kept) == batch.num_rows else batch.take(found.kept)
         return (passed, *(Quarantined(batch.take(rows), FAILED, text) for rows, text in failed_alike(found.failed)))
 
-    def sift(self, batch: Batch) -> Sifted:
+    def filter_rows(self, batch: Batch) -> FilterResult:
         """Which rows pass every filter, and on which one raised."""
         if not self.arrangement.filters or not batch.num_rows:
             self.tally.chunk(batch.num_rows, batch.num_rows, 0)
-            return Sifted(np.arange(batch.num_rows))
+            return FilterResult(np.arange(batch.num_rows))
         self._see(int(batch.ts.max()))
         coins = self._coins(batch)
         kept, failed = [], list[tuple[int, str]]()
@@ -132,7 +132,7 @@ class AdaptiveFilter:
             kept.append(passage.kept + start)
             failed += [(start + at, text) for at, text in passage.failed]
             self._learn(passage, chunk)
-        return Sifted(np.concatenate(kept), failed)
+        return FilterResult(np.concatenate(kept), failed)
 
     def _see(self, ts: int) -> None:
         self._newest_ts = ts if self._newest_ts is None else max(ts, self._newest_ts)
@@ -181,7 +181,7 @@ class AdaptiveFilter:
             return ()
         if "costs" in detail:
             places = {name: number for number, name in enumerate(self.arrangement.names)}
-            self.costs.tell({places[name]: cost for name, cost in detail["costs"].items() if name in places})
+            self.costs.set_costs({places[name]: cost for name, cost in detail["costs"].items() if name in places})
         if "mirror" in detail:
             self.policy.follow(detail["mirror"])
         elif "order" in detail:
@@ -211,7 +211,7 @@ class AdaptiveFilter:
         """The host's nanoseconds; measured costs leave in reports."""
         self.policy.clock = self.pipeline.clock = clock
 
-    def told(self) -> dict[str, Any]:
+    def driver_report(self) -> dict[str, Any]:
         """For the driver: what it decides on, or where this shard decides, how things stand."""
         if self.settings.has_driver:
             return {"report": self.report().to_json()}

@@ -196,7 +196,7 @@ def test_comparisons_come_first_and_the_rest_is_ordered_before_rows_cross_to_the
 
 def test_shards_run_filters_that_decide_for_themselves_and_those_of_hosts_that_tell_packing_nothing() -> None:
     text = QUERY.format(hint="/*+ ORDER(mode = 'shard') */")
-    jobs = [job(query=text), build_job(parse_application(DECLARATIONS + QUERY.format(hint="")), 2, sifts=False)]
+    jobs = [job(query=text), build_job(parse_application(DECLARATIONS + QUERY.format(hint="")), 2, filters_early=False)]
     for made in jobs:
         (stage,) = made.stages
         assert [source.prefix.filters for source in stage.sources] == [()]
@@ -214,12 +214,12 @@ def test_queries_that_share_a_filter_run_it_once() -> None:
               CREATE CQ n AS SELECT k, count(*) AS n FROM few [RANGE 50] GROUP BY k;
               CREATE CQ m AS SELECT k, a FROM few WHERE a > 3;"""
     made = job(query=text)
-    assert [queries for _, queries in made.sifting.values()] == [{"few", "n", "m"}]
+    assert [queries for _, queries in made.early_filters.values()] == [{"few", "n", "m"}]
     given = list(batches())
     runner = played(made, given)
     assert len(runner.collected.rows("n")) == len(runner.collected.rows("few"))
     # Entries of several queries ask about the same rows; m about fewer, as its own condition comes first.
-    (name,) = made.sifting
+    (name,) = made.early_filters
     assert runner.report()[name]["arrived"] == sum(batch.num_rows for batch in given)
     assert runner.collected.rows("m") == [row for row in runner.collected.rows("few") if (row["a"] or 0) > 3]
 

@@ -97,7 +97,7 @@ class Shards:
 
     def order(self) -> tuple[str, ...]:
         """The order in which a packing task would begin now."""
-        ((item, _),) = self.runner.job.sifting.values()
+        ((item, _),) = self.runner.job.early_filters.values()
         operator = item.make()
         for decision in self.runner._in_force.of(item.name):
             operator.on_control(decision)

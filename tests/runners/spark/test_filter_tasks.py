@@ -47,7 +47,7 @@ def direct(
     catalog.add_stream(stream)
     hint = OrderHint(tuple({"mode": "both", **options}.items()))
     catalog.add_query(ContinuousQuery("answer", filtered_by(Scan(stream), list(conditions), hint)))
-    return direct_filter(build_job(catalog, 1, sifts=False), "run", str(log), quarantine)
+    return direct_filter(build_job(catalog, 1, filters_early=False), "run", str(log), quarantine)
 
 
 @pytest.fixture

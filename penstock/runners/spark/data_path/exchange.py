@@ -23,9 +23,9 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
 from penstock.runners.decisions import NO_DECISIONS, Decisions
 from penstock.runners.destinations import local_path
+from penstock.runners.early_filters import EarlyFilters
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefix_columns import fields_read, prefix_columns
-from penstock.runners.sifting import Sieves
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.local_properties import decisions_of_batch, part_of_edition
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA, packed_rows
@@ -297,7 +297,7 @@ class Packing(Generic[_Entries]):
 
     def __init__(self, entries: Sequence[_Entries], decided: Decisions = NO_DECISIONS, run: str = "") -> None:
         self.entries = entries
-        self._sieves = Sieves(decided, time.perf_counter_ns)
+        self._early_filters = EarlyFilters(decided, time.perf_counter_ns)
         self._run = run
         self._ids = shard_ids(entries[0].route.shards)
         self._base = first_position()
@@ -322,24 +322,24 @@ class Packing(Generic[_Entries]):
 
     def _report(self) -> Iterator[pa.RecordBatch]:
         """What filters did and tell; a shard passes it on with its own report."""
-        counters = self._sieves.counters()
+        counters = self._early_filters.counters()
         if counters:
-            report = {"run": self._run, "operators": counters, "told": self._sieves.told()}
+            report = {"run": self._run, "operators": counters, "told": self._early_filters.driver_reports()}
             shard = self._ids[partition_id() % len(self._ids)]
             yield packed_rows([(shard, "", None, json.dumps(report, separators=(",", ":")))])
 
     def _packets(self) -> pa.RecordBatch:
         read = pa.concat_batches(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
         is_sound = not is_damaged(read)
-        self._sieves.begin(read.num_rows)
+        self._early_filters.begin(read.num_rows)
         found = [row for entry in self.entries for row in self._encoded(entry, entry.rows(read, is_sound))]
         self._base, self._has_sent = self._base + self._rows, True
         self._waiting, self._rows = [], 0
         return packed_rows(found)
 
     def _encoded(self, entry: _Entries, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
-        sieve = self._sieves.of(entry.filters)
-        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, sieve):
+        entry_filter = self._early_filters.of(entry.filters)
+        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, entry_filter):
             yield (self._ids[shard], *packet.encode(), None)
 
 

@@ -131,7 +131,7 @@ class ShardTask:
             "shard": shard, "level": self.host.stage.level, "epoch": epoch, "restored": restored, "state_written": written,
             "read_ns": arrived - started, "work_ns": worked - arrived, "save_ns": time.perf_counter_ns() - worked,
             "backlog": live.kernel.waiting_rows, "refused": _reasons(result), **live.kernel.report(),
-            "run": self.host.run, "told": live.kernel.told(),
+            "run": self.host.run, "told": live.kernel.driver_reports(),
         }  # fmt: skip
         yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))], self._promise(live.kernel))
 

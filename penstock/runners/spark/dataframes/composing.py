@@ -209,7 +209,7 @@ def _frame(
     made: Composition, delay: int | None, columns: tuple[str, ...], row_time: tuple[str, ...], controls: Controls | None = None
 ) -> DataFrame:
     spark = next(iter(made.frames.values())).sparkSession
-    job = build_job(made.catalog, require(spark), [ANSWER], sifts=False)
+    job = build_job(made.catalog, require(spark), [ANSWER], filters_early=False)
     run = uuid.uuid4().hex
     tells = delay is not None and not made.keeps_watermark
     decided = controls(spark, job, run) if controls is not None else None

@@ -113,7 +113,7 @@ def prepared(recipe: FilterRecipe, log: str, epoch: int) -> AdaptiveFilter:
     """The filter as the driver wants it in this micro-batch."""
     filtering = recipe()
     filtering.use_clock(time.perf_counter_ns)
-    filtering.costs.tell(recipe.usual_costs())
+    filtering.costs.set_costs(recipe.usual_costs())
     for control in decisions(ControlLog(log), recipe.label, epoch):
         filtering.on_control(control)
     return filtering
@@ -176,7 +176,8 @@ def _reported(filtering: AdaptiveFilter, direct: DirectFilter, work: int, epoch:
     report: dict[str, Any] = {
         "shard": partition_id(), "level": 1, "epoch": epoch, "restored": False, "state_written": 0, "read_ns": 0,
         "work_ns": work, "save_ns": 0, "backlog": 0, "refused": {"filter-failed": refused} if refused else {},
-        "operators": {label: dict(filtering.counters())}, "entries": {}, "run": direct.run, "told": {label: filtering.told()},
+        "operators": {label: dict(filtering.counters())}, "entries": {}, "run": direct.run,
+        "told": {label: filtering.driver_report()},
     }  # fmt: skip
     schema = direct.recipe.schema.append(pa.field(REPORT, pa.string()))
     columns = [pa.nulls(1, item.type) for item in direct.recipe.schema]

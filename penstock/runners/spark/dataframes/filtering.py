@@ -92,7 +92,7 @@ def _filtered_directly(call: Call, checkpoint: Checkpoint, given: DataFrame | Pa
     frame = given.read_by_spark() if isinstance(given, ParquetFiles) else given
     if not frame.sparkSession.sparkContext.master.startswith("local"):
         return None
-    run, job = uuid.uuid4().hex, build_job(Composition.of(call).catalog, 1, sifts=False)
+    run, job = uuid.uuid4().hex, build_job(Composition.of(call).catalog, 1, filters_early=False)
     direct = direct_filter(job, run, str(checkpoint.control.directory.absolute()), call.quarantine)
     if direct is None:
         return None

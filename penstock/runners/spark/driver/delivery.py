@@ -61,7 +61,7 @@ class Delivery:
         is_base = self.current.edition.number == self._base.edition.number
         properties = {
             edition_property(run): "" if is_base else self.current.encoded_parts,
-            decisions_property(run): context.decisions.about(self.current.sifting).text,
+            decisions_property(run): context.decisions.about(self.current.early_filters).text,
         }
         for name, text in properties.items():
             if self._properties.get(name) != text:

@@ -49,9 +49,9 @@ class Deployment:
         return found
 
     @cached_property
-    def sifting(self) -> frozenset[str]:
+    def early_filters(self) -> frozenset[str]:
         """Operators that run where rows are packed."""
-        return frozenset(self.job.sifting)
+        return frozenset(self.job.early_filters)
 
     @cached_property
     def parts(self) -> dict[str, bytes]:

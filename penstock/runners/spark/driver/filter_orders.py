@@ -46,10 +46,10 @@ class FilterController(Listener):
     def hear(self, report: BatchReport) -> None:
         """Learn from a micro-batch; write what follows from it."""
         before = self._steering.snapshot()
-        decisions = self._steering.hear(report.epoch, report.told)
+        decisions = self._steering.hear(report.epoch, report.driver_reports)
         self.statuses = self._steering.statuses()
         if decisions:
-            self._remember(self._steering.untold(before))
+            self._remember(self._steering.without_decisions_since(before))
             for decision in decisions:
                 # The next micro-batch may be under way: tasks that read the log find in it what is meant for theirs.
                 self._checkpoint.control.append(decision.kind, {**decision.detail, "from": report.epoch + 2})

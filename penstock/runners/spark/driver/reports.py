@@ -38,7 +38,7 @@ class BatchReport:
     restored: int = 0
     spark: Mapping[str, Any] = field(default_factory=dict)
     #: What each shard's part of an operator tells whoever decides about it.
-    told: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    driver_reports: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     #: The run the shards belong to.
     run: str = ""
 
@@ -77,7 +77,7 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
     report.restored += int(shard.get("restored", False))
     report.run = shard.get("run", "")
     for operator, each in shard.get("told", {}).items():
-        report.told.setdefault(operator, []).append(each)
+        report.driver_reports.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])
     _sum(report.entries, shard.get("entries", {}))
     report.holding |= shard.get("holding", {})  # all shards hear of all partitions, so they say the same

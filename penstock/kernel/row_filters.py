@@ -14,7 +14,7 @@ from penstock.model.elements import Control, Elements
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class FilterResult:
     """What became of the rows of a batch; the others are rejected.
 
     Parameters
@@ -43,13 +43,13 @@ def failed_alike(failed: Sequence[tuple[int, str]]) -> list[tuple[Int64s, str]]:
     return [(np.array(rows, np.int64), text) for text, rows in by_text.items()]
 
 
-class Sifting(Protocol):
+class RowFilter(Protocol):
     """An operator that keeps rows as they are or does not, and whose answers depend on the row alone."""
 
     #: Reason code of rows that cannot be judged.
     failure: str
 
-    def sift(self, batch: Batch) -> Sifted:
+    def filter_rows(self, batch: Batch) -> FilterResult:
         """Which rows pass."""
         ...
 
@@ -67,7 +67,7 @@ class Unjudged:
     text: str
 
 
-class Sieve(Protocol):
+class EntryFilter(Protocol):
     """The filters of one entry in one packing task."""
 
     def __call__(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, asked: Int64s) -> tuple[Int64s, list[Unjudged]]:

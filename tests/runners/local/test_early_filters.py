@@ -104,8 +104,8 @@ def _coins(size: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, 9), min_size=size, max_size=size)
 
 
-def played(case: Case, sifts: bool) -> LocalRunner:
-    job = build_job(parse_application(case.text), case.shards, sifts=sifts)
+def played(case: Case, filters_early: bool) -> LocalRunner:
+    job = build_job(parse_application(case.text), case.shards, filters_early=filters_early)
     runner = LocalRunner(looped(job) if case.is_looped else job, encode=True, clock=lambda: 0)
     for given_rows in case.inputs():
         runner.run(given_rows)
@@ -125,7 +125,7 @@ def refused(runner: LocalRunner) -> dict[int, str]:
 @given(cases())
 @settings(max_examples=60, deadline=None)
 def test_filters_before_the_exchange_change_neither_answers_nor_refused_rows(case: Case) -> None:
-    before, behind = played(case, sifts=True), played(case, sifts=False)
+    before, behind = played(case, filters_early=True), played(case, filters_early=False)
     assert any(source.prefix.filters for stage in before.job.stages for source in stage.sources)
     assert found(before) == found(behind)
     ours, theirs = refused(before), refused(behind)

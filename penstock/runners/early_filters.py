@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.kernel.contracts import Steered, Timed
 from penstock.kernel.packing import READ, ROW
-from penstock.kernel.sifting import Sieve, Sifting, Unjudged, failed_alike
+from penstock.kernel.row_filters import EntryFilter, RowFilter, Unjudged, failed_alike
 from penstock.lowering.prefix import PrefixFilter
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.runners.decisions import Decisions
@@ -23,12 +23,12 @@ _LEVELS = ("state_rows", "state_bytes", "window_fill", "window_age", "epoch", "r
 _UNKNOWN, _PASSED, _REJECTED = 0, 1, 2
 
 
-class Sifter:
+class EarlyFilter:
     """One filter in one task. Entries that share it ask about the same rows, of which each is judged once."""
 
     def __init__(self, given: PrefixFilter, decisions: Decisions, clock: Callable[[], int]) -> None:
         self.name = given.name
-        self.operator: Sifting = given.make()
+        self.operator: RowFilter = given.make()
         self._columns = [(f"{READ}{name}", name) for name in given.columns]
         if isinstance(self.operator, Timed):
             self.operator.use_clock(clock)
@@ -42,7 +42,7 @@ class Sifter:
         self._verdicts = np.zeros(rows, np.int8)
         self._failed = {}
 
-    def sift(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, asked: Int64s) -> tuple[Int64s, list[Unjudged]]:
+    def filter_rows(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, asked: Int64s) -> tuple[Int64s, list[Unjudged]]:
         numbers = int64s(rows.column(ROW))[asked]
         new = asked[self._verdicts[numbers] == _UNKNOWN]
         if len(new):
@@ -57,7 +57,7 @@ class Sifter:
         return mine if len(asked) == rows.num_rows else mine.take(pa.array(asked))
 
     def _judge(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, numbers: Int64s) -> None:
-        found = self.operator.sift(Batch(rows, ts, positions))
+        found = self.operator.filter_rows(Batch(rows, ts, positions))
         self._verdicts[numbers] = _REJECTED
         self._verdicts[numbers[found.kept]] = _PASSED
         self._failed |= {int(numbers[at]): text for at, text in found.failed}
@@ -72,51 +72,51 @@ class Sifter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class _FilterChain:
     """The filters of an entry, one after the other."""
 
-    sifters: tuple[Sifter, ...]
+    filters: tuple[EarlyFilter, ...]
 
     def __call__(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, asked: Int64s) -> tuple[Int64s, list[Unjudged]]:
         unjudged: list[Unjudged] = []
-        for sifter in self.sifters:
-            asked, more = sifter.sift(rows, ts, positions, asked)
+        for early_filter in self.filters:
+            asked, more = early_filter.filter_rows(rows, ts, positions, asked)
             unjudged += more
         return asked, unjudged
 
 
-class Sieves:
+class EarlyFilters:
     """All filters of one packing task."""
 
     def __init__(self, decisions: Decisions, clock: Callable[[], int]) -> None:
         self._decisions = decisions
         self._clock = clock
         self._rows = 0
-        self._sifters: dict[str, Sifter] = {}
+        self._filters: dict[str, EarlyFilter] = {}
 
     def begin(self, rows: int) -> None:
         """Other rows come, so many: what was found about others says nothing about them."""
         self._rows = rows
-        for sifter in self._sifters.values():
-            sifter.begin(rows)
+        for early_filter in self._filters.values():
+            early_filter.begin(rows)
 
-    def of(self, filters: Sequence[PrefixFilter]) -> Sieve | None:
+    def of(self, filters: Sequence[PrefixFilter]) -> EntryFilter | None:
         """Those of an entry; None if it has none."""
-        return _Chain(tuple(map(self._sifter, filters))) if filters else None
+        return _FilterChain(tuple(map(self._filter, filters))) if filters else None
 
-    def _sifter(self, given: PrefixFilter) -> Sifter:
-        if given.name not in self._sifters:
-            self._sifters[given.name] = Sifter(given, self._decisions, self._clock)
-            self._sifters[given.name].begin(self._rows)
-        return self._sifters[given.name]
+    def _filter(self, given: PrefixFilter) -> EarlyFilter:
+        if given.name not in self._filters:
+            self._filters[given.name] = EarlyFilter(given, self._decisions, self._clock)
+            self._filters[given.name].begin(self._rows)
+        return self._filters[given.name]
 
-    def told(self) -> dict[str, Any]:
+    def driver_reports(self) -> dict[str, Any]:
         """What filters tell whoever decides about them; once per task."""
-        return {name: each.operator.told() for name, each in self._sifters.items() if isinstance(each.operator, Steered)}
+        return {name: each.operator.driver_report() for name, each in self._filters.items() if isinstance(each.operator, Steered)}
 
     def counters(self) -> dict[str, dict[str, int]]:
         """What filters have done in this task, by name."""
-        return {name: each.counters() for name, each in self._sifters.items()}
+        return {name: each.counters() for name, each in self._filters.items()}
 
 
 def add_up(total: dict[str, dict[str, int]], more: Mapping[str, Mapping[str, int]]) -> None:
