@@ -9,7 +9,7 @@ import pytest
 from flag_filters import drifting, flag_batch, flag_filters, flag_schema
 from hypothesis import given, settings
 
-from penstock.experiments.agreedy.playing import play
+from penstock.experiments.agreedy.tuple_at_a_time import play
 from penstock.experiments.agreedy.workload import correlated
 from penstock.expressions.parse import parse
 from penstock.model.batch import Batch

@@ -1,4 +1,4 @@
-"""Playing the order process to the engines that are compared."""
+"""The engines that are compared, and the order process run through each of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _KNOWN: dict[tuple[EventPattern, OrderTraffic], dict[str, Saving]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class EngineRun:
     """What one run did.
 
     Attributes
@@ -99,7 +99,7 @@ def _stream(traffic: OrderTraffic, rows: int) -> list[Batch]:
     return order_batches(traffic, rows)
 
 
-def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int, is_timed: bool = False) -> Played:
+def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int, is_timed: bool = False) -> EngineRun:
     """Run a query over the stream in batches of some rows; what is timed is not looked at in between."""
     rules, options = rules_of(query, engine)
     search = PatternMatch(query, SCHEMA, constraints=rules, options=options)
@@ -115,7 +115,7 @@ def play(query: EventQuery, traffic: OrderTraffic, engine: str, rows: int, is_ti
         if batch.ts[0] >= warm and not is_timed:
             peak, peak_bytes = max(peak, search.counters()["kept_events"]), max(peak_bytes, held_bytes(search))
     spent = time.process_time() - began
-    return Played(matches, identity % 2**53, peak, peak_bytes, spent)
+    return EngineRun(matches, identity % 2**53, peak, peak_bytes, spent)
 
 
 def probes(query: EventQuery, traffic: OrderTraffic, engine: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.experiments.contracts import Settings, Statement, statements
-from penstock.experiments.pwjoin.playing import play as play_window_join
+from penstock.experiments.pwjoin.setup import play as play_window_join
 from penstock.experiments.pwjoin.timing import TimedOutput, ratios_of, timed_parts
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.trace import Fate, Trace
