@@ -18,7 +18,6 @@ from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.generators import recipe_of_generator
 from penstock.lowering.jobs import Exchange, Generation, Job, SourceEntry, Stage
 from penstock.lowering.placing import (
     Floating,
@@ -40,7 +39,7 @@ from penstock.lowering.placing import (
 )
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
-from penstock.lowering.table import Recipe, recipe_of
+from penstock.lowering.table import Recipe, recipe_of, recipe_of_generator
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.operators.project import Project

@@ -26,8 +26,8 @@ from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.run_history import BatchStatus, RunHistory
 from penstock.runners.spark.processes.java_process import keeping_handler
 from penstock.runners.spark.terminal.display import Ending, LiveTable, PlainLines, headline, make_display
+from penstock.runners.spark.terminal.foreground import redirected
 from penstock.runners.spark.terminal.interrupts import interruptible
-from penstock.runners.spark.terminal.redirection import redirected
 
 TEXT = """
 CREATE STREAM s (k BIGINT, v BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2) USING feed;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +22,6 @@ from penstock.runners.spark.processes.java_process import has_java_ended, kill_j
 from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.display import Display, Row
 from penstock.runners.spark.terminal.interrupts import Interrupt, interruptible
-from penstock.runners.spark.terminal.redirection import redirected
 
 _LOOK_SECONDS = 1.0
 #: What a run knows about the memory of its joins, beside the checkpoint's other records.
@@ -172,3 +174,30 @@ def last_answers(run: Run, most: int) -> Mapping[str, Sequence[Row]]:
     """The newest answers of each query that goes to memory."""
     memories = {query: sink for query, sinks in run.sinks.items() for sink in sinks if isinstance(sink, MemorySink)}
     return {query: rows for query, sink in memories.items() if (rows := sink.newest(most))}
+
+
+@contextmanager
+def redirected(log: Path, *descriptors: int) -> Iterator[None]:
+    """Send file descriptors into a file, for this process and those it starts meanwhile.
+
+    Replacing `sys.stderr` would not do: the Java process inherits descriptors, and keeps them when they are restored here.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    _flush()
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    kept = {number: os.dup(number) for number in descriptors}
+    try:
+        for number in descriptors:
+            os.dup2(target, number)
+        yield
+    finally:
+        _flush()
+        for number, original in kept.items():
+            os.dup2(original, number)
+            os.close(original)
+        os.close(target)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
