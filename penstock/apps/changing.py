@@ -160,7 +160,7 @@ def only_checkpoint() -> Path:
 
 def _known(checkpoint: Path) -> tuple[Checkpoint, Edition, int]:
     place = Checkpoint(checkpoint)
-    edition, shards = place.edition(), place.recalled("shards")
+    edition, shards = place.edition(), place.recall("shards")
     if edition is None or shards is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
     return place, edition, shards

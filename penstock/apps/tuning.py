@@ -37,7 +37,7 @@ def send_heartbeat(name: str, stream: str, moment: str, partition: int | None, c
 def _running(name: str, checkpoint: Path) -> tuple[Checkpoint, Job]:
     """The checkpoint of an application and the plan that runs there, with queries that have come since its start."""
     place = Checkpoint(checkpoint)
-    edition, shards = place.edition(), place.recalled("shards")
+    edition, shards = place.edition(), place.recall("shards")
     if shards is None or edition is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
     _, changes = changed(edition, shards, file=read_text(name)[0])

@@ -21,12 +21,12 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import InvalidPlan, Place, SyntaxMistake, suggestion
+from penstock.expressions.accepted_syntax import EXPRESSIONS, unknown_function
 from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
 from penstock.expressions.literals import folded_cast, no_decimals, number, shortened
 from penstock.expressions.nodes import Call, Column, Expr, Literal
 from penstock.expressions.strict import Expressions
 from penstock.expressions.typing import DATE, NUMBERS
-from penstock.expressions.understood import EXPRESSIONS, unknown_function
 from penstock.expressions.user_functions import UserFunction, applied
 from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, TRIMS, TYPE_SYNONYMS, UNARY
 from penstock.model.durations import UNIT_MICROS, duration

@@ -88,7 +88,7 @@ class LocalRunner:
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
         #: Decisions that packing tasks must know, and what filters have done there.
-        self._in_force = Decisions()
+        self._decisions = Decisions()
         self._early_counters: dict[str, dict[str, int]] = {}
         self._is_steered = is_steered
         self.memory = memory
@@ -108,7 +108,7 @@ class LocalRunner:
 
     def _run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control]) -> None:
         given = [*self._steer(), *controls]
-        self._in_force = self._in_force.followed_by((item.kind, item.detail) for item in given)
+        self._decisions = self._decisions.followed_by((item.kind, item.detail) for item in given)
         tasks = {name: [rows] if isinstance(rows, pa.RecordBatch) else list(rows) for name, rows in inputs.items()}
         filters = {name: [self._early_filters(rows) for rows in pieces] for name, pieces in tasks.items()}
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
@@ -165,7 +165,7 @@ class LocalRunner:
 
     def _early_filters(self, rows: pa.RecordBatch) -> EarlyFilters:
         """The filters of a packing task."""
-        found = EarlyFilters(self._in_force, self._clock)
+        found = EarlyFilters(self._decisions, self._clock)
         found.begin(rows.num_rows)
         return found
 

@@ -164,8 +164,8 @@ def started(tmp_path: Path) -> Path:
     file = tmp_path / "app.sql"
     file.write_text(TEXT)
     place = Checkpoint(tmp_path / "checkpoint")
-    place.settled("shards", 2)
-    place.settled("now_us", 0)
+    place.fixed_at_first_start("shards", 2)
+    place.fixed_at_first_start("now_us", 0)
     place.settle_edition(Edition.first("app", TEXT, 0))
     return file
 

@@ -33,8 +33,8 @@ def begun(folder: Path, text: str = TEXT) -> Checkpoint:
     """A checkpoint with progress, as a run leaves it."""
     place = Checkpoint(folder)
     place.identity("app")
-    place.settled("shards", 2)
-    place.settle_edition(Edition.first("app", text, place.settled("now_us", 1_777_000_000_000_000)))
+    place.fixed_at_first_start("shards", 2)
+    place.settle_edition(Edition.first("app", text, place.fixed_at_first_start("now_us", 1_777_000_000_000_000)))
     for log in ("offsets", "commits"):
         (folder / "spark" / log).mkdir(parents=True)
         (folder / "spark" / log / "0").write_text('v2\n{}\npenstock_control:{"decisions": 0}')
@@ -59,8 +59,8 @@ def test_a_missing_record_is_not_made_anew(tmp_path: Path, name: str) -> None:
     place.record(name).unlink()
     makers = {
         "identity": lambda: place.identity("app"),
-        "shards": lambda: place.settled("shards", 5),
-        "now_us": lambda: place.settled("now_us", 1),
+        "shards": lambda: place.fixed_at_first_start("shards", 5),
+        "now_us": lambda: place.fixed_at_first_start("now_us", 1),
         "plan": place.edition,
     }
     with pytest.raises(DamagedRecord, match="is missing"):
@@ -78,13 +78,13 @@ def test_half_a_number_is_no_number(tmp_path: Path) -> None:
     file = begun(tmp_path).record("now_us")
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(DamagedRecord, match="cut short"):
-        Checkpoint(tmp_path).recalled("now_us")
+        Checkpoint(tmp_path).recall("now_us")
 
 
 def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
     (tmp_path / "penstock").mkdir()
     (tmp_path / "penstock" / "shards").write_text("3")
-    assert Checkpoint(tmp_path).settled("shards", 8) == 3
+    assert Checkpoint(tmp_path).fixed_at_first_start("shards", 8) == 3
 
 
 def test_a_record_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_record_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "penstock").write_text("a file where a folder should be")
-    for write in (lambda: Checkpoint(tmp_path).settled("shards", 2), Checkpoint(tmp_path).lock.take):
+    for write in (lambda: Checkpoint(tmp_path).fixed_at_first_start("shards", 2), Checkpoint(tmp_path).lock.take):
         with pytest.raises(StateUnwritable, match=rf"(?s){tmp_path}/penstock.*cannot be written"):
             write()
 

@@ -295,9 +295,9 @@ class Packing(Generic[_Entries]):
         Whose reports these are.
     """
 
-    def __init__(self, entries: Sequence[_Entries], decided: Decisions = NO_DECISIONS, run: str = "") -> None:
+    def __init__(self, entries: Sequence[_Entries], decisions: Decisions = NO_DECISIONS, run: str = "") -> None:
         self.entries = entries
-        self._early_filters = EarlyFilters(decided, time.perf_counter_ns)
+        self._early_filters = EarlyFilters(decisions, time.perf_counter_ns)
         self._run = run
         self._ids = shard_ids(entries[0].route.shards)
         self._base = first_position()

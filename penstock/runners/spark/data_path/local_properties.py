@@ -50,7 +50,7 @@ def part_of_edition(run: str, name: str, given: bytes) -> Any:
 
 def decisions_of_batch(run: str) -> Decisions:
     """In a task: what is decided for its micro-batch."""
-    return _decided(_local_property(decisions_property(run)))
+    return _decisions(_local_property(decisions_property(run)))
 
 
 def _local_property(name: str) -> str:
@@ -67,7 +67,7 @@ def _decoded(text: str) -> dict[str, bytes]:
 
 
 @lru_cache(maxsize=4)
-def _decided(text: str) -> Decisions:
+def _decisions(text: str) -> Decisions:
     return Decisions.from_text(text)
 
 

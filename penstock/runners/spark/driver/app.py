@@ -107,8 +107,8 @@ class App:
         self.prepare(place, quarantine, append, reset)
         try:
             base = spark or create_session(self.catalog.name)
-            settled = place.settled("shards", shards or base.sparkContext.defaultParallelism)
-            place.settled("now_us", self._now_us)
+            settled = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
+            place.fixed_at_first_start("now_us", self._now_us)
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
             options = LaunchOptions(
@@ -146,10 +146,10 @@ class App:
         StateFormat
             When the state of a query would mean something else, and the query is not to begin anew.
         """
-        known, shards = place.edition(), place.recalled("shards")
+        known, shards = place.edition(), place.recall("shards")
         if known is None or shards is None or place.last("offsets") is None:
             # The first start settles what BEGIN NOW means, also for those that repeat it.
-            first = Edition.first(self.catalog.name, self.text, place.recalled("now_us") or self._now_us)
+            first = Edition.first(self.catalog.name, self.text, place.recall("now_us") or self._now_us)
             return first, Changes(fresh=tuple(query.name for query in first.catalog.queries.values()))
         edition, changes = changed(known, shards, file=self.text, reset=reset, now_us=self._now_us)
         refuse_incompatible(changes, f"checkpoint '{place.directory}'")

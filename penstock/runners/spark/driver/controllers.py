@@ -10,7 +10,7 @@ from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.driver.budget import BudgetController
 from penstock.runners.spark.driver.filter_orders import FilterController
-from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided
+from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
 from penstock.runners.spark.driver.launch import Launch
 from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
 from penstock.runners.spark.driver.report_listener import Listener
@@ -59,7 +59,7 @@ class Controllers:
         """Decide about other queries from now on. Entries that are new have not heard how many partitions there are."""
         self._stop_listening()
         control = self._checkpoint.control
-        for stream, count in decided(control).items():
+        for stream, count in decided_partitions(control).items():
             if stream in asked_streams(job):
                 control.append(PARTITIONS, {"stream": stream, "count": count})
         self.begin(job)

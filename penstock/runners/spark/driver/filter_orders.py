@@ -33,7 +33,7 @@ class FilterController(Listener):
         super().__init__(report)
         self._steering = Steering(job)
         self._checkpoint = checkpoint
-        known = checkpoint.recalled(RECORD)
+        known = checkpoint.recall(RECORD)
         if known is not None:
             self._steering.restore(known["orderers"])
         #: How the filters stand; replaced as a whole, so that others may read it at any time.

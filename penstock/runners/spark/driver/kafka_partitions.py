@@ -54,7 +54,7 @@ class KafkaPartitions(Listener):
         super().__init__(report)
         self._streams = streams
         self._control = control
-        self._known = decided(control)
+        self._known = decided_partitions(control)
 
     def hear(self, report: BatchReport) -> None:
         """Learn the partitions of topics from what a micro-batch has read up to."""
@@ -69,7 +69,7 @@ class KafkaPartitions(Listener):
             self._control.append(PARTITIONS, {"stream": stream, "count": count})
 
 
-def decided(control: ControlLog) -> dict[str, int]:
+def decided_partitions(control: ControlLog) -> dict[str, int]:
     """Partitions that the log already tells, by stream."""
     found: dict[str, int] = {}
     for kind, detail in control.read(0, len(control)):
@@ -80,7 +80,7 @@ def decided(control: ControlLog) -> dict[str, int]:
 
 def ask_partitions(spark: SparkSession, streams: Mapping[str, StreamDeclaration], control: ControlLog) -> None:
     """Decide before the first micro-batch which partitions are waited for; who cannot be asked is left to the rows."""
-    known = decided(control)
+    known = decided_partitions(control)
     for name, stream in streams.items():
         try:
             count = _asked(spark, stream)

@@ -131,7 +131,7 @@ def _run_queries(
         watch_joins=options.watch_joins, memory=options.memory, append=options.append,
         reset=options.reset,
     )  # fmt: skip
-    learnt = map(JoinMemory.from_json, place.recalled(JOINS) or ())
+    learnt = map(JoinMemory.from_json, place.recall(JOINS) or ())
     history = RunHistory(app.catalog.name, run.job, run.filters, learnt)
     try:
         began = _watch(run, history, options, display, interrupt, place)

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from sqlglot import exp
 
 from penstock.errors import Place
-from penstock.expressions.understood import EXPRESSIONS, Kind, Understood
+from penstock.expressions.accepted_syntax import EXPRESSIONS, Kind, Understood
 from penstock.language.syntax import Text
 
 _READ: dict[Kind, frozenset[str]] = {
