@@ -97,7 +97,7 @@ def test_the_order_follows_a_drift_and_saves_work(algorithm: str):
     assert kept.pos.tolist() == expected.pos.tolist()
     assert adaptive.order[0] == "f0"
     assert adaptive.policy.reorderings >= 2
-    work = [sum(operator.tally.evaluations) for operator in (adaptive, fixed)]
+    work = [sum(operator.counts.evaluations) for operator in (adaptive, fixed)]
     assert work[0] < 0.9 * work[1]
 
 

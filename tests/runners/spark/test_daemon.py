@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.runners.spark.processes.daemon import WITHOUT_THREADS
-from penstock.runners.spark.processes.spark_home import quick_home
+from penstock.runners.spark.processes.spark_home import home_without_archive
 
 _PROGRAM = """
 import os
@@ -31,7 +31,7 @@ def test_a_home_without_the_archive_is_lent_and_taken_back(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     for _ in range(2):  # the second finds what the first has made
-        with quick_home():
+        with home_without_archive():
             home = Path(os.environ["SPARK_HOME"])
             assert (home / "jars").is_dir()
             assert not (home / "python").exists()
@@ -40,12 +40,12 @@ def test_a_home_without_the_archive_is_lent_and_taken_back(tmp_path: Path, monke
 
 def test_a_home_that_a_user_has_chosen_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/their/spark")
-    with quick_home():
+    with home_without_archive():
         assert os.environ["SPARK_HOME"] == "/their/spark"
 
 
 def test_workers_of_another_interpreter_get_sparks_own_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setenv("PYSPARK_PYTHON", "/their/python")
-    with quick_home():
+    with home_without_archive():
         assert "SPARK_HOME" not in os.environ

@@ -20,7 +20,7 @@ import penstock as ps
 from penstock.errors import InvalidDeclaration, LateRows, StateFormat, UnknownColumn, UserError
 from penstock.runners.spark.data_path.failures import translated
 from penstock.runners.spark.data_path.feed import register
-from penstock.runners.spark.data_path.pipeline import reading
+from penstock.runners.spark.data_path.pipeline import name_of_readers
 from penstock.runners.spark.dataframes.composing import Answers, Composition
 from penstock.runners.spark.dataframes.event_time import watermarked
 from penstock.runners.spark.processes.session import SessionMismatch, clone_session
@@ -281,7 +281,7 @@ def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spa
 
 def test_operators_that_share_a_quarantine_are_told_apart_by_what_they_read_in_every_start_alike(session: SparkSession) -> None:
     def named(options: dict[str, str], condition: str = "id > 0") -> str:
-        return reading([stream(session, options, "left").where(condition)])
+        return name_of_readers([stream(session, options, "left").where(condition)])
 
     assert named(PAIRS) == named(PAIRS)
     assert len({named(PAIRS), named({**PAIRS, "keys": "41"}), named(PAIRS, "id > 1")}) == 3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.operators.filtering._loops import best_column, count_rows, quiet_greedy, scan_row, violated_pair
+from penstock.operators.filtering._loops import best_column, count_rows, rows_before_greedy_violation, scan_row, violated_pair
 from penstock.operators.filtering.contract import Floats, Violation, WholeRows
 from penstock.operators.filtering.settings import Move, OrderSettings
 from penstock.operators.filtering.window import Int64s, ProfileRows, UInt64s
@@ -117,7 +117,9 @@ class AGreedy(WholeRows):
     def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
         alpha, least = self.settings.alpha, self.settings.min_support
         return int(
-            quiet_greedy(self.view.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows)
+            rows_before_greedy_violation(
+                self.view.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows
+            )
         )
 
     def _repair(self, costs: Floats) -> Violation | None:

@@ -72,7 +72,7 @@ def build_pipeline(
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
         host = StageHost(
             stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
-            quarantines or {}, timed_by_watermark, delay, reading(arriving) if any((quarantines or {}).values()) else "",
+            quarantines or {}, timed_by_watermark, delay, name_of_readers(arriving) if any((quarantines or {}).values()) else "",
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None
@@ -82,7 +82,7 @@ def build_pipeline(
     return Pipeline(job, _observed(carried, direct, observed), direct)
 
 
-def reading(arriving: Sequence[DataFrame]) -> str:
+def name_of_readers(arriving: Sequence[DataFrame]) -> str:
     """A name for whoever reads these frames, by how Spark describes them; the same when a program starts again."""
     plans = [_NUMBERS.sub("", frame._jdf.queryExecution().logical().toString()) for frame in arriving]
     return hashlib.sha256("|".join(plans).encode()).hexdigest()

@@ -20,7 +20,7 @@ from penstock.runners.spark.processes.java import use_java
 from penstock.runners.spark.processes.java_process import begin_java, keeping_handler, start_java
 from penstock.runners.spark.processes.packages import require_packages
 from penstock.runners.spark.processes.prepared_python import begin_python, prepared_python
-from penstock.runners.spark.processes.spark_home import quick_home
+from penstock.runners.spark.processes.spark_home import home_without_archive
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -123,7 +123,7 @@ def begin_session(name: str, master: str, shards: int, conf: Mapping[str, str], 
 @contextmanager
 def _local_home() -> Iterator[None]:
     """What makes Spark's Python processes start quickly on this machine."""
-    with quick_home(), prepared_python():
+    with home_without_archive(), prepared_python():
         yield
 
 

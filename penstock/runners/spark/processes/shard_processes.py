@@ -101,7 +101,7 @@ def _run(connection: int, message: bytes) -> int:
     from pyspark.messages.zero_copy_byte_stream import ZeroCopyByteStream
     from pyspark.worker import invoke_udf
 
-    class Told(SparkSocketMessageReceiver):
+    class AfterInitMessage(SparkSocketMessageReceiver):
         def _do_get_init_message(self) -> Any:
             stream = ZeroCopyByteStream(memoryview(message))
             stream.finish()
@@ -110,7 +110,7 @@ def _run(connection: int, message: bytes) -> int:
     size = int(os.environ.get("SPARK_BUFFER_SIZE", 65536))
     source, sink = os.fdopen(os.dup(connection), "rb", size), os.fdopen(os.dup(connection), "wb", size)
     try:
-        invoke_udf(Told(source), sink)
+        invoke_udf(AfterInitMessage(source), sink)
     except SystemExit as found:
         return (found.code if isinstance(found.code, int) else 1) & 0xFF
     finally:

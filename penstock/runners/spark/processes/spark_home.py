@@ -25,9 +25,9 @@ def spark_jars() -> Path:
 
 
 @contextmanager
-def quick_home() -> Iterator[None]:
+def home_without_archive() -> Iterator[None]:
     """Let a JVM that is started inside, on this machine, hand its workers the installed package."""
-    home = _quick_home() if _is_ours() else None
+    home = _linked_home() if _is_ours() else None
     if home is None:
         yield
         return
@@ -43,7 +43,7 @@ def _is_ours() -> bool:
     return "SPARK_HOME" not in os.environ and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
 
 
-def _quick_home() -> Path | None:
+def _linked_home() -> Path | None:
     """A folder of links to the installed package; None where none can be made, which only costs time."""
     package = Path(pyspark.__file__).resolve().parent
     if not all((package / name).is_dir() for name in _NEEDED):

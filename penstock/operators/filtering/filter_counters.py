@@ -14,7 +14,7 @@ _TOTALS = ("arrived", "passed", "failed", "profiled", "extra_evaluations", "prof
 _TIMES = ("processing", "profiling")
 
 
-class Tally:
+class FilterCounters:
     """Running totals, per filter and per position.
 
     Parameters
