@@ -99,7 +99,7 @@ class Shards:
         """The order in which a packing task would begin now."""
         ((item, _),) = self.runner.job.early_filters.values()
         operator = item.make()
-        for decision in self.runner._in_force.of(item.name):
+        for decision in self.runner._decisions.of(item.name):
             operator.on_control(decision)
         assert isinstance(operator, AdaptiveFilter)
         return operator.order
