@@ -320,8 +320,8 @@ class _Builder:
             recipe = recipe_of_generator(item, prefix, column) if is_wanted and column is not None else None
             if recipe is None or (item.reference is not None and keys not in ((column,), ())):
                 continue  # an end told elsewhere must be known in the shard of the value
-            told = item.reference
-            sources = (port, *(((self._reference_entry(told, level, keys == ()), ""),) if told is not None else ()))
+            reference = item.reference
+            sources = (port, *(((self._reference_entry(reference, level, keys == ()), ""),) if reference is not None else ()))
             port = (self._apart("Generator", recipe, level, sources), "")
         return port
 
@@ -342,10 +342,10 @@ class _Builder:
             self._generators[stream.name] = chosen(self.catalog, stream)
         return self._generators[stream.name]
 
-    def _reference_entry(self, told: EndOfLife, level: int, in_one_shard: bool) -> str:
+    def _reference_entry(self, reference: EndOfLife, level: int, in_one_shard: bool) -> str:
         """Where the stream that tells the ends enters: spread by the value, unless one shard has it all."""
-        stream = self.catalog.stream(told.stream)
-        names = [stream.schema[name].name for name in dict.fromkeys((told.key, told.time))]
+        stream = self.catalog.stream(reference.stream)
+        names = [stream.schema[name].name for name in dict.fromkeys((reference.key, reference.time))]
         prefix = Prefix(stream, tuple((name, Column(name)) for name in names), (), stream.schema.select(names))
         return self._source(prefix, () if in_one_shard else (names[0],), level)
 

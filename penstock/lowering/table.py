@@ -149,8 +149,8 @@ def recipe_of_generator(generator: Generator, prefix: Prefix, column: str) -> Ca
     """How to make the operator, or None for rules on rows, which are obeyed before rows cross."""
     schema, stream = prefix.schema.arrow, prefix.stream
     if generator.reference is not None:
-        told = generator.reference
-        return partial(ClosingTimes, schema, column, told.key, told.time, stream.name, stream.on_violation)
+        reference = generator.reference
+        return partial(ClosingTimes, schema, column, reference.key, reference.time, stream.name, stream.on_violation)
     if generator.kind is GeneratorKind.SAMPLING:
         return partial(Sampled, schema, column, generator.rows)
     if generator.kind is GeneratorKind.WHEN:

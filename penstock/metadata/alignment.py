@@ -124,9 +124,9 @@ class Alignment:
     def confirm(self, partition: int, punctuation: Punctuation) -> None:
         """What was released without a partition is its own promise once it says so too."""
         if partition in self._missed:
-            told = Announcements(self._schema)
-            told.add(punctuation)
-            self._missed[partition].prune(told)
+            announced = Announcements(self._schema)
+            announced.add(punctuation)
+            self._missed[partition].prune(announced)
 
     def _release(self, parts: list[Punctuation], is_agreed: bool) -> list[Punctuation]:
         fresh = []
@@ -169,8 +169,8 @@ class Alignment:
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back."""
         # A partition that is only expected is no state: another declaration may expect others.
-        told = ((partition, known) for partition, known in sorted(self._said.items()))
-        said = [[partition, known.to_json()] for partition, known in told if known.entries or partition not in self._expected]
+        announced = ((partition, known) for partition, known in sorted(self._said.items()))
+        said = [[partition, known.to_json()] for partition, known in announced if known.entries or partition not in self._expected]
         return {
             "released": self._released.to_json(),
             "said": said,

@@ -28,7 +28,7 @@ class Clock:
         self._tick_us = tick_us
         self._began_us = 0
         self._fixed_us: int | None = None
-        self._told_us = -1
+        self._announced_us = -1
 
     def fix(self) -> None:
         """Time stands still from now on: for a run that takes what is available and ends."""
@@ -43,15 +43,15 @@ class Clock:
         if not self._began_us:
             self._began_us = max(now, start.get(_NOW, 0))
             return {_NOW: self._began_us, _BEGAN: self._began_us}
-        has_just_told = self._has_just_told(start)  # asked every time: that is how it knows
-        if has_just_told or now - start.get(_NOW, 0) < self._tick_us:
+        has_just_announced = self._has_just_announced(start)  # asked every time: that is how it knows
+        if has_just_announced or now - start.get(_NOW, 0) < self._tick_us:
             return known
         return {_NOW: now, _BEGAN: self._began_us}
 
-    def _has_just_told(self, start: Mapping[str, int]) -> bool:
+    def _has_just_announced(self, start: Mapping[str, int]) -> bool:
         """Whether the last micro-batch was told: if each were, a query whose micro-batches take long would never rest."""
-        before, self._told_us = self._told_us, start.get(_NOW, -1)
-        return self._told_us != before
+        before, self._announced_us = self._announced_us, start.get(_NOW, -1)
+        return self._announced_us != before
 
 
 def clock_decisions(start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[str, dict[str, Any]]]:

@@ -107,14 +107,14 @@ class App:
         self.prepare(place, quarantine, append, reset)
         try:
             base = spark or create_session(self.catalog.name)
-            settled = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
+            shard_count = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
             place.fixed_at_first_start("now_us", self._now_us)
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
             options = LaunchOptions(
                 policy, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append
             )
-            return Run(Launch(place, query_session(base, settled), settled, options, self.functions), edition)
+            return Run(Launch(place, query_session(base, shard_count), shard_count, options, self.functions), edition)
         except BaseException:
             place.lock.release()
             raise

@@ -79,10 +79,10 @@ def java_version(home: Path) -> int:
     if not program.exists():
         return 0
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except OSError:
         return 0
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if not found:
         return 0
     major = int(found[1])
