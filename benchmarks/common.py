@@ -17,9 +17,9 @@ from typing import Any
 from pyarrow.dataset import dataset
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.runners.spark import feed
-from penstock.runners.spark.reports import read_reports
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.data_path import feed
+from penstock.runners.spark.driver.reports import read_reports
+from penstock.runners.spark.processes.session import create_session
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

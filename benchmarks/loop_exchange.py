@@ -26,9 +26,9 @@ from pyspark.sql import SparkSession
 from benchmarks.common import main, session
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.spark.app import App
-from penstock.runners.spark.pipeline import build_pipeline, direct_answers
-from penstock.runners.spark.sources import read_stream
+from penstock.runners.spark.data_path.pipeline import build_pipeline, direct_answers
+from penstock.runners.spark.data_path.sources import read_stream
+from penstock.runners.spark.driver.app import App
 
 _TEXT = """
 CREATE STREAM {name} (id BIGINT, place BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)

@@ -38,8 +38,8 @@ from penstock.language.application import parse_application
 from penstock.lowering.jobs import Job
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.pipeline import build_pipeline, direct_answers
-from penstock.runners.spark.sources import read_stream
+from penstock.runners.spark.data_path.pipeline import build_pipeline, direct_answers
+from penstock.runners.spark.data_path.sources import read_stream
 
 LISTS = ("card", "shop", "device", "account", "phone")
 PAYMENTS, ALERTS, REGIONS = 40_000, 50_000, 100

@@ -31,8 +31,8 @@ from pyspark.sql import functions as f
 from benchmarks.common import Timing, feed_frame, main, session, timed
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.runners.spark.pipeline import build_pipeline, direct_answers
-from penstock.runners.spark.sources import read_stream
+from penstock.runners.spark.data_path.pipeline import build_pipeline, direct_answers
+from penstock.runners.spark.data_path.sources import read_stream
 
 EVENTS = 100_000
 _RATE, _IN_FLIGHT = 10_000, 6_000

@@ -28,9 +28,9 @@ from penstock.model.batch import Batch
 from penstock.model.elements import Elements, End, Metadata
 from penstock.operators.base import Stateless
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.composing import Leaf
-from penstock.runners.spark.inputs import input_of
-from penstock.runners.spark.pipeline import build_pipeline, direct_answers
+from penstock.runners.spark.data_path.pipeline import build_pipeline, direct_answers
+from penstock.runners.spark.dataframes.composing import Leaf
+from penstock.runners.spark.dataframes.inputs import input_of
 
 _TEXT = """
 CREATE CQ answer AS SELECT l.key, l.id, l.value, l.ts, r.id AS id_r, r.value AS value_r, r.ts AS ts_r

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.common import main, session
-from penstock.runners.spark.app import App
+from penstock.runners.spark.driver.app import App
 
 FILES, FILES_PER_BATCH = 20, 4
 SIDES = {"sifted": "policy = 'fixed'", "in_shards": "policy = 'fixed', mode = 'shard'"}

@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 import penstock as ps
 from benchmarks.common import Timing, feed_frame, main, rows_in, session, timed
-from penstock.runners.spark.app import App
+from penstock.runners.spark.driver.app import App
 
 ROWS = 100_000
 

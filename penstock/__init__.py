@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from penstock.model.event_patterns import both as both
     from penstock.model.event_patterns import either as either
     from penstock.model.event_patterns import seq as seq
-    from penstock.runners.spark.app import App as App
-    from penstock.runners.spark.files import parquet as parquet
-    from penstock.runners.spark.filtering import filter as filter
-    from penstock.runners.spark.functions import aggregate as aggregate
-    from penstock.runners.spark.functions import join as join
-    from penstock.runners.spark.inputs import stream as stream
-    from penstock.runners.spark.matching import match as match
+    from penstock.runners.spark.data_path.files import parquet as parquet
+    from penstock.runners.spark.dataframes.filtering import filter as filter
+    from penstock.runners.spark.dataframes.functions import aggregate as aggregate
+    from penstock.runners.spark.dataframes.functions import join as join
+    from penstock.runners.spark.dataframes.inputs import stream as stream
+    from penstock.runners.spark.dataframes.matching import match as match
+    from penstock.runners.spark.driver.app import App as App
 
 __version__ = "0.1.0"
 
 #: Where each public name lives. Loaded on first use: a Spark worker that needs one operator must not import everything.
 _EXPORTS = {
-    "App": "penstock.runners.spark.app",
+    "App": "penstock.runners.spark.driver.app",
     "Workflow": "penstock.metadata.constraints.workflows.workflow",
     "absent": "penstock.model.event_patterns",
-    "aggregate": "penstock.runners.spark.functions",
+    "aggregate": "penstock.runners.spark.dataframes.functions",
     "any_of": "penstock.model.event_patterns",
     "atom": "penstock.model.event_patterns",
     "both": "penstock.model.event_patterns",
     "either": "penstock.model.event_patterns",
-    "filter": "penstock.runners.spark.filtering",
-    "join": "penstock.runners.spark.functions",
-    "match": "penstock.runners.spark.matching",
-    "parquet": "penstock.runners.spark.files",
+    "filter": "penstock.runners.spark.dataframes.filtering",
+    "join": "penstock.runners.spark.dataframes.functions",
+    "match": "penstock.runners.spark.dataframes.matching",
+    "parquet": "penstock.runners.spark.data_path.files",
     "seq": "penstock.model.event_patterns",
-    "stream": "penstock.runners.spark.inputs",
+    "stream": "penstock.runners.spark.dataframes.inputs",
 }
 
 

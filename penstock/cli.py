@@ -125,15 +125,15 @@ def run(
     On the checkpoint of an earlier text, queries that are the same go on with their state; see penstock diff.
     """
     from penstock.apps.running import default_checkpoint, parse_conf, run_application
-    from penstock.runners.spark.attended import Wishes
+    from penstock.runners.spark.terminal.foreground import RunOptions
 
     folder = checkpoint or default_checkpoint(file)
-    wishes = Wishes(
+    options = RunOptions(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
         watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()),
     )  # fmt: skip
-    raise typer.Exit(run_application(file, wishes, as_json))
+    raise typer.Exit(run_application(file, options, as_json))
 
 
 @app.command()
@@ -144,10 +144,10 @@ def explain(
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show its filters and joins as they stand.")] = None,
 ) -> None:
     """Show how an application would run: operators, stages, keys, what bounds the state."""
-    from penstock.apps.reading import read_catalog, read_joins, read_standings
+    from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins
     from penstock.lowering.explain import explain as explained
 
-    filters, joins = (read_standings(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
+    filters, joins = (read_filter_statuses(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
     _print(explained(read_catalog(file), shards, filters, joins), as_json)
 
 
@@ -176,9 +176,9 @@ def heartbeat(
 ) -> None:
     """Say that nothing older than TIME comes from a stream, while an application runs: what waits for such rows goes on."""
     from penstock.apps.running import default_checkpoint
-    from penstock.apps.tuning import beat
+    from penstock.apps.tuning import send_heartbeat
 
-    number = beat(file, stream, moment, partition, checkpoint or default_checkpoint(file))
+    number = send_heartbeat(file, stream, moment, partition, checkpoint or default_checkpoint(file))
     print(f"decision {number}: from the next micro-batch on rows of '{stream}' that are older than {moment} are late")
 
 
@@ -204,17 +204,17 @@ def add(
     checkpoint: OfRun = None,
 ) -> None:
     """Add queries to an application while it runs; they see rows that come from now on."""
-    from penstock.apps.changing import add_queries, only_checkpoint, told
+    from penstock.apps.changing import add_queries, changes_text, only_checkpoint
 
-    print(told(add_queries(statements, checkpoint or only_checkpoint())))
+    print(changes_text(add_queries(statements, checkpoint or only_checkpoint())))
 
 
 @app.command()
 def drop(query: Annotated[str, typer.Argument(metavar="QUERY", help="The query to drop.")], checkpoint: OfRun = None) -> None:
     """Drop a query of an application while it runs; what it keeps is forgotten."""
-    from penstock.apps.changing import drop_query, only_checkpoint, told
+    from penstock.apps.changing import changes_text, drop_query, only_checkpoint
 
-    print(told(drop_query(query, checkpoint or only_checkpoint())))
+    print(changes_text(drop_query(query, checkpoint or only_checkpoint())))
 
 
 @app.command("list")
@@ -250,7 +250,7 @@ def demo(
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
 ) -> None:
     """Run an example with its built-in feed on Spark in local mode."""
-    from penstock.apps.beginning import begin_demo
+    from penstock.apps.early_start import begin_demo
 
     folder = begin_demo(name)
     from penstock.apps.demo import run_demo  # takes seconds, in which Java starts

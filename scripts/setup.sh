@@ -53,7 +53,7 @@ install_packages() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 }
 
-has_java() { .venv/bin/python -c 'from penstock.runners.spark.java import find_java; find_java()' 2>/dev/null; }
+has_java() { .venv/bin/python -c 'from penstock.runners.spark.processes.java import find_java; find_java()' 2>/dev/null; }
 
 find_java() {
     has_java && return
@@ -63,7 +63,7 @@ find_java() {
     # The sentence that says how is the one users get from Penstock itself.
     .venv/bin/python -c '
 from penstock.errors import PenstockError
-from penstock.runners.spark.java import find_java
+from penstock.runners.spark.processes.java import find_java
 try:
     find_java()
 except PenstockError as missing:

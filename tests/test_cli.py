@@ -170,7 +170,7 @@ def test_tune_writes_a_decision_for_the_run_of_a_checkpoint_and_refuses_mistakes
     assert result.exit_code == 2
     assert "the checkpoint of no run" in result.stderr
     place = Checkpoint(checkpoint)
-    place.settled("shards", 2)
+    place.fixed_at_first_start("shards", 2)
     place.settle_edition(Edition.first("joined", file.read_text(), 0))
     assert "Did you mean 'memory_rows'" in penstock(*given, "memory_row=5").stderr
     result = penstock(*given, "memory_rows=5")

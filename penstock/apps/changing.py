@@ -17,8 +17,8 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.lock import is_held
+from penstock.runners.spark.driver.requests import ask
 from penstock.runners.spark.ownership.directories import check_local_directories
-from penstock.runners.spark.requests import ask
 
 #: Where runs without `--checkpoint` remember their progress.
 _DEFAULT = Path(".penstock")
@@ -39,15 +39,15 @@ class Difference:
         return {"checkpoint": str(self.checkpoint), "can_start": self.can_start, **self.changes.to_json()}
 
     def __str__(self) -> str:
-        return told(self.changes) or "no query"
+        return changes_text(self.changes) or "no query"
 
 
-def told(changes: Changes) -> str:
+def changes_text(changes: Changes) -> str:
     """What becomes of the queries, a line each.
 
     Examples
     --------
-    >>> print(told(Changes(kept=("busy",), fresh=("top", "dear"), reset=("dear",), dropped=("old",))))
+    >>> print(changes_text(Changes(kept=("busy",), fresh=("top", "dear"), reset=("dear",), dropped=("old",))))
     = busy: goes on with its state
     + top: new, begins empty
     + dear: begins anew, without its state
@@ -160,7 +160,7 @@ def only_checkpoint() -> Path:
 
 def _known(checkpoint: Path) -> tuple[Checkpoint, Edition, int]:
     place = Checkpoint(checkpoint)
-    edition, shards = place.edition(), place.recalled("shards")
+    edition, shards = place.edition(), place.recall("shards")
     if edition is None or shards is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
     return place, edition, shards

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.runners.spark.class_archive import archive_file, writing_archive
+from penstock.runners.spark.processes.class_archive import archive_file, writing_archive
 
 _DEMO = "auction"
 _BATCHES, _SECONDS = 3, 120.0
@@ -32,8 +32,8 @@ def _run(draft: str) -> None:
     from pyspark import SparkContext
 
     from penstock.apps.reading import read_text
-    from penstock.runners.spark.app import App
-    from penstock.runners.spark.session import create_session
+    from penstock.runners.spark.driver.app import App
+    from penstock.runners.spark.processes.session import create_session
 
     spark = create_session("penstock", "local[2]", 2, {"spark.driver.extraJavaOptions": writing_archive(Path(draft))})
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from penstock.apps.table import EXAMPLES
 from penstock.errors import NoSuchFile, UserError
 from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.statistics import JoinMemory
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.checkpoints.records import read_record
 
@@ -53,10 +53,10 @@ def read_catalog(name: str) -> Catalog:
     return parse_application(*read_text(name), now=time.time_ns() // 1000)
 
 
-def read_standings(checkpoint: Path) -> tuple[FilterStanding, ...]:
+def read_filter_statuses(checkpoint: Path) -> tuple[FilterStatus, ...]:
     """How adaptive filters stood when the run of a checkpoint was last heard of; needs no Spark."""
     known = _recalled(checkpoint, "orders")
-    return () if known is None else tuple(map(FilterStanding.from_json, known["standings"]))
+    return () if known is None else tuple(map(FilterStatus.from_json, known["standings"]))
 
 
 def read_joins(checkpoint: Path) -> tuple[JoinMemory, ...]:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from penstock.apps.changing import told
+from penstock.apps.changing import changes_text
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption
 from penstock.plan.catalog import Catalog
-from penstock.runners.spark.app import App
-from penstock.runners.spark.attended import Outcome, Wishes, attend
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.live import Display, Ending, JsonLines, make_display
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.terminal.display import Display, Ending, JsonLines, make_display
+from penstock.runners.spark.terminal.foreground import Outcome, RunOptions, run_in_foreground
 
 
-def run_application(name: str, wishes: Wishes, as_json: bool = False) -> int:
+def run_application(name: str, options: RunOptions, as_json: bool = False) -> int:
     """Run a file until its data end, its time is over or somebody stops it; returns the exit code."""
     app = App.from_text(*read_text(name))
     catalog = app.catalog
@@ -26,35 +26,35 @@ def run_application(name: str, wishes: Wishes, as_json: bool = False) -> int:
     display: Display = JsonLines() if as_json else make_display(console, f"penstock run {catalog.name}", writes_to_console(catalog))
     for warning in catalog.warnings:
         display.say(f"warning: {warning}")
-    if (wishes.checkpoint / "spark" / "commits").exists():
-        display.say(f"continuing from checkpoint {wishes.checkpoint}")
-        _say_changes(display, app, wishes)
-    outcome = attend(app, wishes, display)
+    if (options.checkpoint / "spark" / "commits").exists():
+        display.say(f"continuing from checkpoint {options.checkpoint}")
+        _say_changes(display, app, options)
+    outcome = run_in_foreground(app, options, display)
     if as_json:
-        print(json.dumps({"kind": "summary", **outcome.summary.to_json(), **_places(wishes, outcome)}))
+        print(json.dumps({"kind": "summary", **outcome.summary.to_json(), **_places(options, outcome)}))
     else:
         Ending(outcome.summary, "stopped" if outcome.signal else "ended").print_to(console)
-        _say_places(console, name, wishes, outcome)
+        _say_places(console, name, options, outcome)
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def _say_changes(display: Display, app: App, wishes: Wishes) -> None:
+def _say_changes(display: Display, app: App, options: RunOptions) -> None:
     """What a changed text means for its queries; nothing if all of them go on."""
-    _, changes = app.following(Checkpoint(wishes.checkpoint), wishes.reset)
-    for line in told(changes).splitlines() if changes else ():
+    _, changes = app.following(Checkpoint(options.checkpoint), options.reset)
+    for line in changes_text(changes).splitlines() if changes else ():
         display.say(line)
 
 
-def _places(wishes: Wishes, outcome: Outcome) -> dict[str, str]:
-    return {"checkpoint": str(wishes.checkpoint), "quarantine": str(outcome.quarantine), "log": str(wishes.log)}
+def _places(options: RunOptions, outcome: Outcome) -> dict[str, str]:
+    return {"checkpoint": str(options.checkpoint), "quarantine": str(outcome.quarantine), "log": str(options.log)}
 
 
-def _say_places(console: Console, name: str, wishes: Wishes, outcome: Outcome) -> None:
-    again = shlex.join(["penstock", "run", name, "--checkpoint", str(wishes.checkpoint)])
-    lines = [f"checkpoint: {wishes.checkpoint}; to continue: {again}"]
+def _say_places(console: Console, name: str, options: RunOptions, outcome: Outcome) -> None:
+    again = shlex.join(["penstock", "run", name, "--checkpoint", str(options.checkpoint)])
+    lines = [f"checkpoint: {options.checkpoint}; to continue: {again}"]
     if outcome.has_refused:
         lines.append(f"quarantined rows: {outcome.quarantine}")
-    lines.append(f"messages of Spark: {wishes.log}")
+    lines.append(f"messages of Spark: {options.log}")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 

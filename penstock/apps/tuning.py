@@ -28,7 +28,7 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     return _decided(place, tuning(job, query, parse_settings(settings)))
 
 
-def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
+def send_heartbeat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:
     """Tell the run of a checkpoint that nothing older than a time comes from a stream; returns the decision's number."""
     place, job = _running(name, checkpoint)
     return _decided(place, heartbeat(job, stream, moment, partition))
@@ -37,7 +37,7 @@ def beat(name: str, stream: str, moment: str, partition: int | None, checkpoint:
 def _running(name: str, checkpoint: Path) -> tuple[Checkpoint, Job]:
     """The checkpoint of an application and the plan that runs there, with queries that have come since its start."""
     place = Checkpoint(checkpoint)
-    edition, shards = place.edition(), place.recalled("shards")
+    edition, shards = place.edition(), place.recall("shards")
     if shards is None or edition is None:
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
     _, changes = changed(edition, shards, file=read_text(name)[0])

@@ -1,10 +1,9 @@
-"""Constants as they are written: numbers, moments, intervals."""
+"""Constants as they are written: numbers and moments."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 
 import pyarrow as pa
 
@@ -15,19 +14,6 @@ from penstock.model.schema import TIMESTAMP
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-#: Lengths of the units an interval may name; months and years have none.
-UNIT_MICROS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
-#: Python reads no longer integers.
-_MOST_DIGITS = 4_000
-_PIECE = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
 def number(text: str) -> Literal | None:
@@ -57,32 +43,6 @@ def shortened(text: str) -> str:
 def no_decimals(written: str) -> str:
     """The sentence for a type that Penstock does not have."""
     return f"{written.upper()} is not available: numbers with a point are DOUBLE; for exact amounts use BIGINT, such as cents"
-
-
-def interval_micros(text: str, unit: str = "") -> int | None:
-    """Length of `INTERVAL 'text' unit` in microseconds; None when it is not a fixed length.
-
-    Examples
-    --------
-    >>> interval_micros("5", "MINUTES"), interval_micros("1 hour 30 seconds"), interval_micros("1", "month")
-    (300000000, 3630000000, None)
-    """
-    whole = f"{text} {unit}".strip()
-    pieces = _PIECE.findall(whole)
-    if not pieces or _PIECE.sub("", whole).strip():
-        return None
-    lengths = [UNIT_MICROS.get(name.lower().removesuffix("s")) for _, name in pieces]
-    if None in lengths:
-        return None
-    # Whole counts are multiplied as integers: a double would lose microseconds.
-    return sum(_times(count, length) for (count, _), length in zip(pieces, lengths, strict=True) if length)
-
-
-def _times(count: str, length: int) -> int:
-    if "." not in count and len(count) < _MOST_DIGITS:
-        return int(count) * length
-    amount = float(count) * length
-    return round(amount) if math.isfinite(amount) else round(math.copysign(2**63, amount))
 
 
 def moment_micros(text: str) -> int | None:

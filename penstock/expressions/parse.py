@@ -21,14 +21,15 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import InvalidPlan, Place, SyntaxMistake, suggestion
+from penstock.expressions.accepted_syntax import EXPRESSIONS, unknown_function
 from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
-from penstock.expressions.literals import UNIT_MICROS, folded_cast, interval_micros, no_decimals, number, shortened
+from penstock.expressions.literals import folded_cast, no_decimals, number, shortened
 from penstock.expressions.nodes import Call, Column, Expr, Literal
 from penstock.expressions.strict import Expressions
 from penstock.expressions.typing import DATE, NUMBERS
-from penstock.expressions.understood import EXPRESSIONS, unknown_function
 from penstock.expressions.user_functions import UserFunction, applied
 from penstock.expressions.words import AGGREGATE_NODES, BINARY, LISTED, TRIMS, TYPE_SYNONYMS, UNARY
+from penstock.model.durations import UNIT_MICROS, duration
 from penstock.model.nesting import on_deep_stack, too_deep
 from penstock.model.schema import SQL_TYPES, TIMESTAMP
 
@@ -349,9 +350,10 @@ class _Reading:
         return Call("cast", (value,), kind)
 
     def interval(self, node: exp.Expr) -> Expr:
-        length = interval_micros(node.this.name if node.this else "", node.text("unit"))
-        if length is None:
+        exact = duration(f"{node.this.name if node.this else ''} {node.text('unit')}", is_signed=True)
+        if exact is None:
             raise self.unsupported(node, f"INTERVAL with {', '.join(f'{unit}s' for unit in UNIT_MICROS)}")
+        length = round(exact)
         if abs(length) >= 2**63:
             raise SyntaxMistake("the INTERVAL is longer than a timestamp can count", self.where(node))
         return Literal(length, pa.int64())

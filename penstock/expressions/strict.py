@@ -1,7 +1,7 @@
 """A parser that loses nothing of what is written.
 
 sqlglot reads many dialects and forgives: it drops empty places of a list, and builders of functions take the arguments they
-know. Here both are mistakes, so that what is in the tree is all that was written; `understood` then checks the tree.
+know. Here both are mistakes, so that what is in the tree is all that was written; `accepted_syntax` then checks the tree.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Timed(Protocol):
 class Steered(Timed, Protocol):
     """An operator about which somebody outside the shard decides, from what it tells."""
 
-    def told(self) -> Mapping[str, Any]:
+    def driver_report(self) -> Mapping[str, Any]:
         """JSON values: what has happened since the last call."""
         ...
 

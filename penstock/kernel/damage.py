@@ -39,13 +39,13 @@ def set_damage_apart(rows: pa.RecordBatch) -> pa.RecordBatch:
     damaged = {name: mask for name, column in columns.items() if (mask := _damage(column)) is not None}
     if not damaged:
         return rows
-    told = _texts(columns.pop(BAD, pa.nulls(rows.num_rows, pa.string())))
+    reasons = _texts(columns.pop(BAD, pa.nulls(rows.num_rows, pa.string())))
     for name, mask in damaged.items():
         if name != BAD:
             for at in np.flatnonzero(mask).tolist():
-                told[at] = "; ".join(filter(None, (told[at], _complaint(name, columns[name], at))))
+                reasons[at] = "; ".join(filter(None, (reasons[at], _complaint(name, columns[name], at))))
             columns[name] = pc.if_else(pa.array(mask), pa.scalar(None, columns[name].type), columns[name])
-    return pa.RecordBatch.from_pydict({**columns, BAD: pa.array(told, pa.string())})
+    return pa.RecordBatch.from_pydict({**columns, BAD: pa.array(reasons, pa.string())})
 
 
 def is_damaged(rows: pa.RecordBatch) -> bool:

@@ -449,9 +449,9 @@ class Kernel:
                 work.queue.append(_Item(port, _decode_mark(kind, value)))
         work.waiting_rows = sum(item.rows for item in work.queue)
 
-    def told(self) -> dict[str, Any]:
+    def driver_reports(self) -> dict[str, Any]:
         """What operators tell whoever decides about them, since the last call; once per micro-batch."""
-        return {node: work.operator.told() for node, work in self._work.items() if isinstance(work.operator, Steered)}
+        return {node: work.operator.driver_report() for node, work in self._work.items() if isinstance(work.operator, Steered)}
 
     def report(self) -> dict[str, Any]:
         """Levels and running totals per operator and entry; `arrived` are the rows of the last micro-batch.

@@ -173,11 +173,11 @@ class Frontiers:
 
     def snapshot(self) -> Mapping[str, Any]:
         # A partition that is only expected is no state: another declaration may expect others.
-        told = ((key, value) for key, value in sorted(self._promises.items()) if value != NEVER or key >= self._expected)
+        promised = ((key, value) for key, value in sorted(self._promises.items()) if value != NEVER or key >= self._expected)
         return {
             "current": self.current,
             "newest": self.newest,
-            "promises": [[key, value] for key, value in told],
+            "promises": [[key, value] for key, value in promised],
             "floor": self._floor,
             "ended": sorted(self._ended),
             "clock": self._clock,

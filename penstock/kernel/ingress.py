@@ -123,12 +123,12 @@ class Ingress:
         for packet in ordered:
             if packet.partition != NOBODY:
                 self._advance(packet)
-        self.alignment.wait_for_all_but(self.frontiers.idle)
+        self.alignment.set_idle(self.frontiers.idle)
         usable = self._grammatical(found, refused)
         for partition, marks in known.items():
             if self.alignment.missed_by(partition) is not None:
                 for mark in marks:
-                    self.alignment.take_word(partition, mark)
+                    self.alignment.confirm(partition, mark)
         released = [
             valid
             for partition, marks in known.items()
@@ -157,7 +157,7 @@ class Ingress:
     def _against_own_word(self, batch: Batch, partition: int, known: Mapping[int, Sequence[Punctuation]]) -> Mask:
         wrong = np.zeros(batch.num_rows, np.bool_)
         if len(self.alignment.partitions) > 1:  # what a single partition says is closed at once
-            wrong |= self.alignment.said_by(partition).mask(_columns(batch), batch.num_rows)
+            wrong |= self.alignment.announced_by(partition).mask(_columns(batch), batch.num_rows)
         among_rows = [mark for mark in known.get(partition, ()) if mark.pos != LAST]
         return wrong | follows_its_punctuation(batch, among_rows) if among_rows else wrong
 
@@ -342,7 +342,7 @@ class Ingress:
         """What follows from decisions about time; they hold behind the rows of their micro-batch."""
         for decision in decisions:
             self._obey(decision)
-        released = merged(self.alignment.wait_for_all_but(self.frontiers.idle))
+        released = merged(self.alignment.set_idle(self.frontiers.idle))
         news = [mark.extend(self.spec.schema.names) for mark in released if self.closed.add(mark)]
         return [*(replace(mark, pos=LAST) for mark in news), *self._heartbeat()]
 

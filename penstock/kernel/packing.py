@@ -18,7 +18,7 @@ from penstock.errors import InvalidPattern
 from penstock.kernel.damage import BAD, CALENDAR
 from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
-from penstock.kernel.sifting import Sieve, Unjudged
+from penstock.kernel.row_filters import EntryFilter, Unjudged
 from penstock.kernel.spreading import by_shard, split_mark
 from penstock.metadata.listed import ListedMarks, read_listed
 from penstock.metadata.scoped import coded, read_statement
@@ -82,7 +82,7 @@ class Route:
         return {old: new for old, new in self.kept if not known or old in known}
 
 
-def pack(rows: pa.RecordBatch, route: Route, base: int, sieve: Sieve | None = None) -> Iterator[tuple[int, Packet]]:
+def pack(rows: pa.RecordBatch, route: Route, base: int, entry_filter: EntryFilter | None = None) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
 
     Whether rows are late is not known here: that depends on what earlier micro-batches promised, not on the rows, files or
@@ -94,11 +94,11 @@ def pack(rows: pa.RecordBatch, route: Route, base: int, sieve: Sieve | None = No
         Entry columns, then the system columns that the host knows.
     base
         Position of the first row where the source has no positions of its own.
-    sieve
+    entry_filter
         Judges rows that are sound and that the condition of the entry keeps.
     """
     for partition, part, positions in _by_partition(rows, base):
-        yield from _pack_partition(part, positions, route, partition, base, sieve)
+        yield from _pack_partition(part, positions, route, partition, base, entry_filter)
 
 
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
@@ -126,7 +126,7 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 
 
 def _pack_partition(
-    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int, sieve: Sieve | None
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int, entry_filter: EntryFilter | None
 ) -> Iterator[tuple[int, Packet]]:
     first, last = (int(positions[0]), int(positions[-1])) if len(positions) else (base, base - 1)
     found = _take_marks(rows, positions, route, partition)
@@ -134,7 +134,7 @@ def _pack_partition(
     good, bad = _sound(rows, route, partition)
     yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
     wanted = good & _mask(rows, KEEP)
-    wanted, unjudged = _sift(rows, positions, wanted, sieve) if sieve is not None else (wanted, ())
+    wanted, unjudged = _filtered(rows, positions, wanted, entry_filter) if entry_filter is not None else (wanted, ())
     yield from _unjudged(rows, positions, unjudged, route, partition, first)
     batch = _entry_batch(rows, positions, good, route)
     kept = wanted[good]
@@ -246,10 +246,10 @@ def _refused(
         yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason="bad-punctuation")
 
 
-def _sift(
-    rows: pa.RecordBatch, positions: Int64s, wanted: npt.NDArray[np.bool_], sieve: Sieve
+def _filtered(
+    rows: pa.RecordBatch, positions: Int64s, wanted: npt.NDArray[np.bool_], entry_filter: EntryFilter
 ) -> tuple[npt.NDArray[np.bool_], list[Unjudged]]:
-    passed, unjudged = sieve(rows, _times(rows), positions, np.flatnonzero(wanted))
+    passed, unjudged = entry_filter(rows, _times(rows), positions, np.flatnonzero(wanted))
     found = np.zeros(rows.num_rows, np.bool_)
     found[passed] = True
     return found, unjudged

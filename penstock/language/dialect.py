@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SyntaxMistake
 from penstock.expressions.literals import no_decimals
+from penstock.language.accepted_syntax import refuse_unread
 from penstock.language.clauses import Located
 from penstock.language.constraint_clauses import ConstraintParser, ConstraintStatement
 from penstock.language.event_clauses import EventParser
@@ -28,7 +29,6 @@ from penstock.language.syntax import (
     Word,
     expected,
 )
-from penstock.language.understood import refuse_unread
 from penstock.model.nesting import too_deep
 
 Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement

@@ -70,19 +70,19 @@ def check_references(catalog: Catalog, clauses: dict[str, list[GeneratorText]]) 
 
 
 def _check_reference(stream: StreamDeclaration, declared: Generator, catalog: Catalog, clause: GeneratorText) -> None:
-    told = declared.reference
-    assert told is not None
+    end_of_life = declared.reference
+    assert end_of_life is not None
     assert clause.stream is not None
     assert clause.time is not None
-    reference = catalog.streams.get(told.stream.lower())
+    reference = catalog.streams.get(end_of_life.stream.lower())
     if reference is None:
-        raise UnknownStream(told.stream, [known.name for known in catalog.streams.values()], clause.stream.place)
+        raise UnknownStream(end_of_life.stream, [known.name for known in catalog.streams.values()], clause.stream.place)
     key_place = clause.key.place if clause.key else clause.stream.place
-    for name, place in ((told.time, clause.time.place), (told.key, key_place)):
+    for name, place in ((end_of_life.time, clause.time.place), (end_of_life.key, key_place)):
         if name not in reference.schema:
             raise UnknownColumn(reference.schema.owner, name, reference.schema.names, place)
-    _same(reference.schema[told.time].type, stream.schema[stream.timestamp].type, "event time", clause.time.place)
-    _same(reference.schema[told.key].type, stream.schema[declared.column].type, f"'{declared.column}'", key_place)
+    _same(reference.schema[end_of_life.time].type, stream.schema[stream.timestamp].type, "event time", clause.time.place)
+    _same(reference.schema[end_of_life.key].type, stream.schema[declared.column].type, f"'{declared.column}'", key_place)
 
 
 def _same(found: pa.DataType, wanted: pa.DataType, what: str, place: Place) -> None:

@@ -12,8 +12,9 @@ import re
 from decimal import Decimal, InvalidOperation
 
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
-from penstock.expressions.literals import UNIT_MICROS, shortened
+from penstock.expressions.literals import shortened
 from penstock.language.syntax import Amount, WindowClause, Word, expected
+from penstock.model.durations import UNIT_MICROS
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 

@@ -43,7 +43,7 @@ from penstock.lowering.prefix import prefix_of
 from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import PACKING, build_job
 from penstock.lowering.statistics import JoinMemory
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.analysis.clock import clock_lines
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
 from penstock.plan.analysis.generation import Choice, choices
@@ -152,7 +152,7 @@ class Explanation:
     queries: tuple[Explained, ...]
     choices: tuple[Choice, ...] = ()
     #: How adaptive filters stood, and what joins needed, when a run was last heard of.
-    filters: tuple[FilterStanding, ...] = ()
+    filters: tuple[FilterStatus, ...] = ()
     joins: tuple[JoinMemory, ...] = ()
     #: Streams whose time goes on without rows.
     clocked: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class Explanation:
         lines += ["", "time that goes on without rows", *(f"  {text}" for text in self.clocked)] if self.clocked else []
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
         lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
-        lines += ["", "adaptive filters, as they stand", *_stood(self.filters)] if self.filters else []
+        lines += ["", "adaptive filters, as they stand", *_filter_lines(self.filters)] if self.filters else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -207,7 +207,7 @@ class Explanation:
             ],
             "unwatched": list(self.job.unwatched),
             "clocked": list(self.clocked),
-            "filters": [standing.to_json() for standing in self.filters],
+            "filters": [status.to_json() for status in self.filters],
             "joins": [join.to_json() for join in self.joins],
             "sources": [_source_json(source, stage) for source, stage in self._sources()],
             "exchanges": [
@@ -217,9 +217,9 @@ class Explanation:
         }
 
 
-def _stood(filters: Sequence[FilterStanding]) -> list[str]:
+def _filter_lines(filters: Sequence[FilterStatus]) -> list[str]:
     """Orders and costs of adaptive filters, and how the orders came to be."""
-    return [line for standing in filters for line in (f"  {standing}", *(f"  . {then}" for then in standing.history))]
+    return [line for status in filters for line in (f"  {status}", *(f"  . {then}" for then in status.history))]
 
 
 def _needed(joins: Sequence[JoinMemory]) -> list[str]:
@@ -228,7 +228,7 @@ def _needed(joins: Sequence[JoinMemory]) -> list[str]:
 
 
 def explain(
-    catalog: Catalog, shards: int = 2, filters: Sequence[FilterStanding] = (), joins: Sequence[JoinMemory] = ()
+    catalog: Catalog, shards: int = 2, filters: Sequence[FilterStatus] = (), joins: Sequence[JoinMemory] = ()
 ) -> Explanation:
     """Rewrite an application, cut it into stages, judge its state, and show all that.
 
@@ -243,7 +243,7 @@ def explain(
     job = build_job(final, shards, optimise=False)
     judged = {id(found.node): found for known in propagate(final).values() for found in known}
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    users |= {name: queries for name, (_, queries) in job.sifting.items()}
+    users |= {name: queries for name, (_, queries) in job.early_filters.items()}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
     clocked = tuple(clock_lines(final))
     return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked)

@@ -59,7 +59,7 @@ class Job:
     plans: Mapping[int, Catalog] = field(default_factory=dict)
 
     @property
-    def sifting(self) -> dict[str, tuple[PrefixFilter, frozenset[str]]]:
+    def early_filters(self) -> dict[str, tuple[PrefixFilter, frozenset[str]]]:
         """Filters that packing tasks run, by name, and the queries that they serve."""
         found: dict[str, tuple[PrefixFilter, frozenset[str]]] = {}
         for stage in self.stages:
@@ -73,7 +73,7 @@ class Job:
     @property
     def filters(self) -> dict[str, FilterRecipe]:
         """Filters whose conditions may change places, by name, in the order rows pass them."""
-        made: list[tuple[str, object]] = [(name, item.make) for name, (item, _) in self.sifting.items()]
+        made: list[tuple[str, object]] = [(name, item.make) for name, (item, _) in self.early_filters.items()]
         made += [(node.id, node.make) for stage in self.stages for node in stage.graph.nodes]
         return {name: recipe for name, recipe in made if isinstance(recipe, FilterRecipe)}
 

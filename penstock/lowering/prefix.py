@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from penstock.expressions.nodes import Column, Expr, columns_of, conjoin, conjuncts, substitute
 from penstock.expressions.spark_sql import is_for_python
-from penstock.kernel.sifting import Sifting
+from penstock.kernel.row_filters import RowFilter
 from penstock.lowering.filters import FilterRecipe, SelectRecipe, filter_recipe, filter_settings
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
@@ -37,7 +37,7 @@ class PrefixFilter:
     """
 
     name: str
-    make: Callable[[], Sifting]
+    make: Callable[[], RowFilter]
     columns: tuple[str, ...]
 
     @property
@@ -116,7 +116,7 @@ def grown(below: Prefix, node: Select | Project) -> Prefix | None:
     return replace(below, items=items, schema=node.schema)
 
 
-def sifted(below: Prefix, node: Select, name: str) -> Prefix:
+def with_filter(below: Prefix, node: Select, name: str) -> Prefix:
     """The prefix with conditions that only Python can evaluate; `name` is what reports and decisions call them."""
     known, stream = dict(below.items), below.stream.schema
     conditions = [item.condition for item in node.conjuncts] if isinstance(node, AdaptiveFilter) else [node.condition]
@@ -130,7 +130,7 @@ def sifted(below: Prefix, node: Select, name: str) -> Prefix:
     return replace(below, filters=(*below.filters, PrefixFilter(name, SelectRecipe(columns.arrow, over_stream[0]), columns.names)))
 
 
-def can_be_sifted(node: Select | Project) -> bool:
+def can_filter_early(node: Select | Project) -> bool:
     """Whether packing tasks can run the node: it keeps rows, and nothing from one micro-batch to the next."""
     if isinstance(node, AdaptiveFilter):
         return filter_settings(node.hint).has_driver

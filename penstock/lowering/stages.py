@@ -18,7 +18,6 @@ from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.generators import recipe_of_generator
 from penstock.lowering.jobs import Exchange, Generation, Job, SourceEntry, Stage
 from penstock.lowering.placing import (
     Floating,
@@ -38,9 +37,9 @@ from penstock.lowering.placing import (
     suits,
     wanted_keys,
 )
-from penstock.lowering.prefix import Prefix, can_be_sifted, grown, prefix_of, sifted
+from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
-from penstock.lowering.table import Recipe, recipe_of
+from penstock.lowering.table import Recipe, recipe_of, recipe_of_generator
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.operators.project import Project
@@ -64,7 +63,7 @@ class _Level:
 
 
 def build_job(
-    catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True, sifts: bool = True
+    catalog: Catalog, shards: int, queries: Iterable[str] | None = None, optimise: bool = True, filters_early: bool = True
 ) -> Job:
     """Stages for the queries of an application (all of them, or those named and what they read).
 
@@ -72,15 +71,15 @@ def build_job(
     ----------
     optimise
         Rewrite the plans first; the answers are the same without.
-    sifts
+    filters_early
         Whether packing tasks run filters that call Python, which needs a host that tells them what is decided. Otherwise shards do.
     """
-    return build_generations([Generation.only(catalog, queries)], shards, optimise, sifts)
+    return build_generations([Generation.only(catalog, queries)], shards, optimise, filters_early)
 
 
-def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True, sifts: bool = True) -> Job:
+def build_generations(generations: Iterable[Generation], shards: int, optimise: bool = True, filters_early: bool = True) -> Job:
     """Stages for all queries that still run, oldest first."""
-    builder = _Builder(shards, sifts)
+    builder = _Builder(shards, filters_early)
     for generation in generations:
         builder.add(generation, optimise)
     return builder.build()
@@ -92,15 +91,15 @@ def startable(catalog: Catalog) -> Job:
     for stage in job.stages:
         for node in stage.graph.nodes:
             node.make()
-    for item, _ in job.sifting.values():
+    for item, _ in job.early_filters.values():
         item.make()
     return job
 
 
 class _Builder:
-    def __init__(self, shards: int, sifts: bool) -> None:
+    def __init__(self, shards: int, filters_early: bool) -> None:
         self.shards = shards
-        self._sifts = sifts
+        self._filters_early = filters_early
         self.levels: dict[int, _Level] = {}
         self.placements: dict[tuple[int, str], tuple[int, str, str]] = {}
         self._users: dict[str, set[str]] = {}
@@ -193,9 +192,9 @@ class _Builder:
     def _grown(self, below: Prefix, node: nodes.Select | nodes.Project) -> Prefix | None:
         """The prefix with a node more; None if shards have to run that."""
         found, name = grown(below, node), ""
-        if found is None and self._sifts and isinstance(node, nodes.Select) and can_be_sifted(node):
+        if found is None and self._filters_early and isinstance(node, nodes.Select) and can_filter_early(node):
             name = self._named(type(node).__name__)
-            found = sifted(below, node, name)
+            found = with_filter(below, node, name)
         if found is not None:
             self.placements[self._number, repr(node)] = (PACKING, name, "")
         return found
@@ -321,8 +320,8 @@ class _Builder:
             recipe = recipe_of_generator(item, prefix, column) if is_wanted and column is not None else None
             if recipe is None or (item.reference is not None and keys not in ((column,), ())):
                 continue  # an end told elsewhere must be known in the shard of the value
-            told = item.reference
-            sources = (port, *(((self._reference_entry(told, level, keys == ()), ""),) if told is not None else ()))
+            reference = item.reference
+            sources = (port, *(((self._reference_entry(reference, level, keys == ()), ""),) if reference is not None else ()))
             port = (self._apart("Generator", recipe, level, sources), "")
         return port
 
@@ -343,10 +342,10 @@ class _Builder:
             self._generators[stream.name] = chosen(self.catalog, stream)
         return self._generators[stream.name]
 
-    def _reference_entry(self, told: EndOfLife, level: int, in_one_shard: bool) -> str:
+    def _reference_entry(self, reference: EndOfLife, level: int, in_one_shard: bool) -> str:
         """Where the stream that tells the ends enters: spread by the value, unless one shard has it all."""
-        stream = self.catalog.stream(told.stream)
-        names = [stream.schema[name].name for name in dict.fromkeys((told.key, told.time))]
+        stream = self.catalog.stream(reference.stream)
+        names = [stream.schema[name].name for name in dict.fromkeys((reference.key, reference.time))]
         prefix = Prefix(stream, tuple((name, Column(name)) for name in names), (), stream.schema.select(names))
         return self._source(prefix, () if in_one_shard else (names[0],), level)
 

@@ -191,7 +191,7 @@ class MemoryMonitor:
             return tuple(_at_rate(estimate, seen.rate(port)) for port, estimate in enumerate(declared))
         measured = seen.estimates([part.name for part in declared], [part.bytes_per_row for part in declared])
         # How many rows a window of rows holds need not be measured.
-        return tuple(told if told.count is not None else found for told, found in zip(declared, measured, strict=True))
+        return tuple(known if known.count is not None else found for known, found in zip(declared, measured, strict=True))
 
 
 def _declared(job: Job) -> dict[str, tuple[InputEstimate, ...]]:

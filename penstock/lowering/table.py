@@ -12,11 +12,15 @@ from penstock.lowering.filters import SelectRecipe, filter_recipe
 from penstock.lowering.join_variants import hinted
 from penstock.lowering.multiway import multiway_recipe
 from penstock.lowering.patterns import pattern_recipe
+from penstock.lowering.prefix import Prefix
 from penstock.lowering.row_patterns import row_pattern_recipe
-from penstock.model.declarations import RowPolicy
+from penstock.model.declarations import Generator, GeneratorKind, RowPolicy
 from penstock.model.join_kinds import JoinKind
 from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
+from penstock.operators.generators.buffered import Buffered
+from penstock.operators.generators.closing_times import ClosingTimes
+from penstock.operators.generators.sampled import Sampled
 from penstock.operators.group_by.operator import GroupBy
 from penstock.operators.joins.preserving_join import PreservingJoin
 from penstock.operators.joins.pwjoin.config import JoinConfig
@@ -27,6 +31,7 @@ from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter
 from penstock.operators.split import Split
 from penstock.operators.union import Union
+from penstock.plan.analysis.generation import PIECES
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
@@ -138,3 +143,17 @@ def recipe_of(node: nodes.Node, is_trusting: bool = False) -> Recipe:
         return LOWERINGS[type(node)](node)
     except KeyError:
         raise Defect(f"no operator is listed for the node {type(node).__name__}") from None
+
+
+def recipe_of_generator(generator: Generator, prefix: Prefix, column: str) -> Callable[[], Operator] | None:
+    """How to make the operator, or None for rules on rows, which are obeyed before rows cross."""
+    schema, stream = prefix.schema.arrow, prefix.stream
+    if generator.reference is not None:
+        reference = generator.reference
+        return partial(ClosingTimes, schema, column, reference.key, reference.time, stream.name, stream.on_violation)
+    if generator.kind is GeneratorKind.SAMPLING:
+        return partial(Sampled, schema, column, generator.rows)
+    if generator.kind is GeneratorKind.WHEN:
+        return None
+    is_partitioned = bool(stream.partition_column and stream.position_column)
+    return partial(Buffered, schema, column, generator.rows, PIECES, generator.kind is GeneratorKind.SORTING, is_partitioned)

@@ -89,7 +89,7 @@ class Alignment:
         for partition in sorted(self._expected):
             self.see_partition(partition)
 
-    def wait_for_all_but(self, idle: frozenset[int]) -> list[Punctuation]:
+    def set_idle(self, idle: frozenset[int]) -> list[Punctuation]:
         """Wait for the word of all partitions but these; returns what therefore holds for the whole stream."""
         is_less = not idle <= self._idle
         self._idle = idle
@@ -102,7 +102,7 @@ class Alignment:
         """What was released without the word of this partition: rows of it that match break no promise of its own."""
         return self._missed.get(partition)
 
-    def said_by(self, partition: int) -> Announcements:
+    def announced_by(self, partition: int) -> Announcements:
         """What a partition has announced and not every other one yet; its own later rows may not match it."""
         return self._said.get(partition, Announcements(self._schema))
 
@@ -115,18 +115,18 @@ class Alignment:
         known = punctuation if self._schema is None else punctuation.normalised(self._schema)
         if known.is_empty:
             return []
-        self.take_word(partition, known)
+        self.confirm(partition, known)
         agreed = [known] if known.is_global else self._agreed(partition, known)
         fresh = self._release(agreed, is_agreed=not known.is_global)
         self._forget_when_grown()
         return fresh
 
-    def take_word(self, partition: int, punctuation: Punctuation) -> None:
+    def confirm(self, partition: int, punctuation: Punctuation) -> None:
         """What was released without a partition is its own promise once it says so too."""
         if partition in self._missed:
-            told = Announcements(self._schema)
-            told.add(punctuation)
-            self._missed[partition].prune(told)
+            announced = Announcements(self._schema)
+            announced.add(punctuation)
+            self._missed[partition].prune(announced)
 
     def _release(self, parts: list[Punctuation], is_agreed: bool) -> list[Punctuation]:
         fresh = []
@@ -169,8 +169,8 @@ class Alignment:
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back."""
         # A partition that is only expected is no state: another declaration may expect others.
-        told = ((partition, known) for partition, known in sorted(self._said.items()))
-        said = [[partition, known.to_json()] for partition, known in told if known.entries or partition not in self._expected]
+        announced = ((partition, known) for partition, known in sorted(self._said.items()))
+        said = [[partition, known.to_json()] for partition, known in announced if known.entries or partition not in self._expected]
         return {
             "released": self._released.to_json(),
             "said": said,

@@ -98,8 +98,10 @@ class Generator:
         if self.kind is GeneratorKind.WHEN:
             return f"PUNCTUATE {self.column} WHEN {self.condition}"
         if self.reference is not None:
-            told = self.reference
-            return f"PUNCTUATE {self.column} AFTER {told.stream}.{told.time} ON {told.stream}.{told.key}"
+            end_of_life = self.reference
+            return (
+                f"PUNCTUATE {self.column} AFTER {end_of_life.stream}.{end_of_life.time} ON {end_of_life.stream}.{end_of_life.key}"
+            )
         return f"PUNCTUATE {self.column} BY {self.kind.upper()} {self.rows} ROWS"
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
-from penstock.kernel.sifting import Sifted
+from penstock.kernel.row_filters import FilterResult
 from penstock.model.batch import Batch
 from penstock.model.elements import Elements
 from penstock.operators.base import Stateless
@@ -22,8 +22,8 @@ class Select(Stateless):
     def __init__(self, input_schema: pa.Schema, condition: Expr) -> None:
         self.condition = condition
 
-    def sift(self, batch: Batch) -> Sifted:
-        return Sifted(np.flatnonzero(mask(self.condition, batch.rows)))
+    def filter_rows(self, batch: Batch) -> FilterResult:
+        return FilterResult(np.flatnonzero(mask(self.condition, batch.rows)))
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:

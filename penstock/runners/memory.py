@@ -88,9 +88,9 @@ class MemorySharing:
     def _shared(self) -> list[Control]:
         wanted = {name: _bytes(found.estimates, self._rows[name]) for name, found in self._estimates.items()}
         shares = allocate(self._limit, wanted, self._floor) if wanted else {}
-        told = {name: size for name, size in shares.items() if abs(size - self.shares.get(name, 0)) > _NEWS * size}
-        self.shares |= told
-        return [Control(0, MEMORY, {"to": [name], "bytes": max(int(size / self._shards), 1)}) for name, size in told.items()]
+        changed = {name: size for name, size in shares.items() if abs(size - self.shares.get(name, 0)) > _NEWS * size}
+        self.shares |= changed
+        return [Control(0, MEMORY, {"to": [name], "bytes": max(int(size / self._shards), 1)}) for name, size in changed.items()]
 
 
 def _bytes(estimates: Iterable[InputEstimate], measured_rows: int) -> float:

@@ -20,9 +20,9 @@ from random import Random
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
+from penstock.runners.spark.processes.session import create_session
 from penstock.testing.damage.accounting import Outcome, differences, outcome_of
 from penstock.testing.damage.files import write_files
 from penstock.testing.damage.records import DECLARED

@@ -8,12 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.errors import InvalidOption
+from penstock.model.durations import duration, no_duration
 from penstock.workloads.arrivals import MICROS
-
-_UNITS_US = {
-    "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "second": MICROS,
-    "m": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS,
-}  # fmt: skip
 
 
 def read_whole(name: str, text: str) -> int:
@@ -54,12 +50,10 @@ def read_duration_us(name: str, text: str) -> int:
     >>> [read_duration_us("disorder", text) for text in ("250 ms", "2 seconds", "0.5")]
     [250000, 2000000, 500000]
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", text.lower())
-    unit = match[2] if match else ""
-    scale = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s")) if unit else MICROS
-    if match is None or scale is None:
-        raise InvalidOption(f"'{text}' is not a duration; write for example '250 ms', '2 seconds' or '0.5'", name)
-    return round(float(match[1]) * scale)
+    found = duration(text, "second")
+    if found is None:
+        raise InvalidOption(no_duration(text), name)
+    return round(found)
 
 
 def read_instant_us(name: str, text: str) -> int:

@@ -13,7 +13,7 @@ from penstock.apps.network.lookups import domain, entropy
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
-from penstock.operators.filtering.standing import FilterStanding
+from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.analysis.safety import check
 from penstock.runners.local.runner import LocalRunner
 from penstock.workloads.playback import Playback
@@ -28,7 +28,7 @@ class Played:
     runner: LocalRunner
     rows: dict[str, list[Row]]
     #: How the filter stood after each second.
-    standings: list[FilterStanding]
+    statuses: list[FilterStatus]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def played() -> Played:
     catalog = parse_application(text, "network")
     runner = LocalRunner(build_job(catalog, 2))
     rows: dict[str, list[Row]] = defaultdict(list)
-    standings = []
+    statuses = []
     for second in range(SECONDS):
         given: dict[str, list[pa.RecordBatch]] = {}
         for stream in catalog.streams.values():
@@ -50,9 +50,9 @@ def played() -> Played:
             given[stream.name] = [batch for part in ranges for batch in feed.batches(part, stream.schema.arrow)]
             rows[stream.name] += [row for batch in given[stream.name] for row in batch.to_pylist()]
         runner.run(given)
-        standings += runner.steering.standings()
+        statuses += runner.steering.statuses()
     runner.end()
-    return Played(runner, rows, standings)
+    return Played(runner, rows, statuses)
 
 
 def test_encoded_logins_are_those_that_meet_all_conditions(played: Played) -> None:
@@ -67,14 +67,14 @@ def test_encoded_logins_are_those_that_meet_all_conditions(played: Played) -> No
 
 
 def test_the_conditions_change_places_with_the_traffic(played: Played) -> None:
-    def looks_up_first(standing: FilterStanding) -> bool:
-        return standing.order.index("domain(dest) = 'yahoo.com'") < standing.order.index("entropy(payload) > 4.5")
+    def looks_up_first(status: FilterStatus) -> bool:
+        return status.order.index("domain(dest) = 'yahoo.com'") < status.order.index("entropy(payload) > 4.5")
 
-    before, after = played.standings[DRIFT - 1], played.standings[-1]
+    before, after = played.statuses[DRIFT - 1], played.statuses[-1]
     assert looks_up_first(before)
     assert not looks_up_first(after)
     assert after.reorderings > before.reorderings >= 1
-    changed = next(at for at in range(DRIFT, SECONDS) if not looks_up_first(played.standings[at]))
+    changed = next(at for at in range(DRIFT, SECONDS) if not looks_up_first(played.statuses[at]))
     assert changed - DRIFT < 10
 
 

@@ -10,9 +10,9 @@ import pytest
 from nexmark_reference import REFERENCE, application_text, data_of, expected, rows_of, tuples
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
+from penstock.runners.spark.processes.session import create_session
 
 pytestmark = pytest.mark.spark
 

@@ -19,8 +19,8 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])  # not by PYTHONPATH, which executors on this machine would inherit
 
 import penstock
-from penstock.runners.spark.app import App, Run
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.driver.app import App, Run
+from penstock.runners.spark.processes.session import create_session
 
 FEED = "workload 'pairs', stream '{side}', keys '50', rows_per_batch '400', total '1200', partitions '2'"
 STREAM = """

@@ -20,9 +20,9 @@ import sql_functions
 import witness
 
 import penstock
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
-from penstock.runners.spark.java import use_java
+from penstock.runners.spark.processes.java import use_java
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -88,7 +88,7 @@ def _check_what_tasks_knew(folder: Path) -> None:
     checkpoint = Checkpoint(folder / "checkpoint")
     for note in notes:
         found = checkpoint.control.read(0, decisions_planned(checkpoint.directory, note["batch"]))
-        assert note["decisions"] == Decided().followed_by(found).text
+        assert note["decisions"] == Decisions().followed_by(found).text
     last = max(note["batch"] for note in notes)
     for place in ("packing", "shard"):
         mine = [note for note in notes if note["where"] == place]

@@ -12,9 +12,9 @@ from pathlib import Path
 from driver import application
 
 from penstock.errors import UserError
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
+from penstock.runners.spark.processes.session import create_session
 
 #: Reads streams that are read already, in two rounds.
 LATER = """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 
 from penstock.errors import PenstockError, UserError
-from penstock.runners.spark.app import App
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.processes.session import create_session
 
 BATCHES = 6
 _FEED = "workload 'pairs', stream '{side}', keys '60', rows_per_step '4', rows_per_batch '500', total '{total}', partitions '2'"

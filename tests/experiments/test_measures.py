@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.experiments.measures import is_increasing, linear_fit, rate_between, sample_times
-from penstock.experiments.pwjoin.playing import items_of, play, pwjoin, same_results
+from penstock.experiments.pwjoin.setup import items_of, play, pwjoin, same_results
 
 
 def test_equal_bags_are_recognised_in_any_order_and_different_ones_are_not() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock.experiments.pjoin.playing import Streams, columns_of, pjoin, xjoin
+from penstock.experiments.pjoin.setup import Streams, columns_of, pjoin, xjoin
 from penstock.operators.joins.pjoin.config import Access
 from penstock.operators.joins.pjoin.items import run_items
 from penstock.workloads.coins import integers

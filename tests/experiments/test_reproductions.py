@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import penstock.experiments
-from penstock.experiments.ccep import orders, playing
+from penstock.experiments.ccep import engines, orders
 from penstock.experiments.contracts import Basis, Outcome, Settings
 from penstock.experiments.table import REPRODUCTIONS, reproduction_named
 
@@ -130,8 +130,8 @@ def test_equal_settings_give_equal_counters() -> None:
 
 def test_probes_of_the_order_queries_are_those_of_the_reference_model() -> None:
     traffic = {"sequence": orders.OrderTraffic(remote=0.1), "and": orders.OrderTraffic(remote=0.1, quotes_missing=0.5)}
-    for query, name, published in ((playing.Q1, "sequence", 0.67), (playing.Q2, "and", 0.68)):
-        counts = [playing.probes(query, traffic[name], engine) for engine in ("C", "R")]
+    for query, name, published in ((engines.Q1, "sequence", 0.67), (engines.Q2, "and", 0.68)):
+        counts = [engines.probes(query, traffic[name], engine) for engine in ("C", "R")]
         assert 1 - counts[0] / counts[1] == pytest.approx(published, abs=0.01)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.expressions.evaluate import mask
-from penstock.expressions.literals import UNIT_MICROS
 from penstock.language.application import parse_application, parse_query
+from penstock.model.durations import UNIT_MICROS
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded

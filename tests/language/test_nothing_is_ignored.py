@@ -10,12 +10,12 @@ from marked_mistakes import refused
 from sqlglot import exp
 
 from penstock.errors import Place, SyntaxMistake
+from penstock.expressions.accepted_syntax import EXPRESSIONS
 from penstock.expressions.parse import parse
 from penstock.expressions.strict import Expressions
-from penstock.expressions.understood import EXPRESSIONS
+from penstock.language.accepted_syntax import STATEMENTS
 from penstock.language.application import parse_application
 from penstock.language.dialect import Penstock
-from penstock.language.understood import STATEMENTS
 from penstock.plan.describe import tree
 
 STREAMS = """

@@ -128,7 +128,7 @@ def test_every_option_is_understood() -> None:
         ({**PAIRS, "total": "1.5"}, InvalidOption, "not a whole number"),
         ({**PAIRS, "arrivals": "random"}, InvalidOption, "constant, poisson"),
         ({**PAIRS, "marks": "constant"}, InvalidOption, "embeds no punctuations"),
-        ({**PAIRS, "disorder": "5 parsecs"}, InvalidOption, "not a duration"),
+        ({**PAIRS, "disorder": "5 parsecs"}, InvalidOption, "no duration"),
         ({**PAIRS, "start": "yesterday"}, InvalidOption, "is no time"),
         ({**PAIRS, "partitions": "0"}, InvalidOption, "at least 1"),
         ({**PAIRS, "key_type": "date"}, InvalidOption, "bigint or string"),

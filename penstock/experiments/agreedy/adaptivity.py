@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from penstock.experiments.agreedy.playing import base_costs, play
 from penstock.experiments.agreedy.populations import LABELS, STATEMENTS
+from penstock.experiments.agreedy.tuple_at_a_time import base_costs, play
 from penstock.experiments.agreedy.workload import APART, Floats, Masks, permuted, reversed_halfway
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import listed, spread_of

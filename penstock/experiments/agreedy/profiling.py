@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.experiments.agreedy.playing import Run, play
 from penstock.experiments.agreedy.populations import LABELS, STATEMENTS, population, profiling_share
+from penstock.experiments.agreedy.tuple_at_a_time import Run, play
 from penstock.experiments.agreedy.workload import APART, Floats, Masks, correlated
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import is_increasing, listed, spread_of

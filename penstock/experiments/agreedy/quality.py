@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.experiments.agreedy.playing import base_costs, play
 from penstock.experiments.agreedy.populations import STATEMENTS, population, profiling_cost, random_cost
+from penstock.experiments.agreedy.tuple_at_a_time import base_costs, play
 from penstock.experiments.agreedy.workload import APART, correlated, instance
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import is_increasing, listed, ranged, spread_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.experiments.ccep.playing import Q1, Q2, STATEMENTS, Saving, savings, scaled
+from penstock.experiments.ccep.engines import Q1, Q2, STATEMENTS, Saving, savings, scaled
 from penstock.experiments.ccep.sequences import failing_early, one_branch, percent
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import spread_of

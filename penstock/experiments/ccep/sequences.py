@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from penstock.experiments.ccep.engines import Q1, Q2, Q3, STATEMENTS, Saving, savings, scaled, times_of
 from penstock.experiments.ccep.orders import OrderTraffic
-from penstock.experiments.ccep.playing import Q1, Q2, Q3, STATEMENTS, Saving, savings, scaled, times_of
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import is_increasing, middle, spread_of
 from penstock.expressions.event_queries import EventQuery

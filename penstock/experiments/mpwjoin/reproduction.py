@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings
 from penstock.experiments.measures import counted, in_seconds, listed, middle, ranged, spread_of
-from penstock.experiments.mpwjoin.playing import (
+from penstock.experiments.mpwjoin.setup import (
     GAP_MS,
     MWJOIN,
     PWJOIN,
@@ -25,7 +25,7 @@ from penstock.experiments.mpwjoin.playing import (
     rate_ratios,
     timed,
 )
-from penstock.experiments.pwjoin.playing import same_results, stored
+from penstock.experiments.pwjoin.setup import same_results, stored
 from penstock.experiments.pwjoin.timing import TimedOutput, output_panel
 from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.arrivals import MICROS

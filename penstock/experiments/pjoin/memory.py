@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import counted, in_seconds, is_increasing, listed, sample_times
-from penstock.experiments.pjoin.playing import (
+from penstock.experiments.pjoin.setup import (
     EVERY,
     SECONDS,
     STATEMENTS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Claim, Panel, Series, Settings
 from penstock.experiments.measures import counted, middle, output_over_time
-from penstock.experiments.pjoin.playing import STATEMENTS, Streams, columns_of, pjoin, xjoin
+from penstock.experiments.pjoin.setup import STATEMENTS, Streams, columns_of, pjoin, xjoin
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.items import ItemRun, run_items
 from penstock.operators.joins.pjoin.trace import Items

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import counted, growth, in_seconds, linear_fit, listed, rate_between
-from penstock.experiments.pjoin.playing import EVERY, SECONDS, STATEMENTS, Streams, average, pjoin, play, play_seeds, xjoin
+from penstock.experiments.pjoin.setup import EVERY, SECONDS, STATEMENTS, Streams, average, pjoin, play, play_seeds, xjoin
 from penstock.experiments.pjoin.timing import compared, is_ahead, limited_by_processor
 from penstock.model.batch import Int64s
 from penstock.operators.joins.pjoin.config import Access, PJoinConfig

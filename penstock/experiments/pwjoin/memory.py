@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import counted, in_seconds, is_increasing, listed, middle
-from penstock.experiments.pwjoin.playing import (
+from penstock.experiments.pwjoin.setup import (
     GAPS_MS,
     STATEMENTS,
     TIMED_SECONDS,

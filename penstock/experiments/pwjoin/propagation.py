@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
 from penstock.experiments.measures import counted, in_seconds, listed
-from penstock.experiments.pwjoin.playing import GAPS_MS, STATEMENTS, items_of, paired_pjoin, play, pwjoin
+from penstock.experiments.pwjoin.setup import GAPS_MS, STATEMENTS, items_of, paired_pjoin, play, pwjoin
 from penstock.model.batch import Int64s
 from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.arrivals import MICROS

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.experiments.contracts import Panel, Series
-from penstock.experiments.pwjoin.playing import columns_of
+from penstock.experiments.pwjoin.setup import columns_of
 from penstock.operators.joins.pwjoin.config import JoinConfig
 from penstock.operators.joins.pwjoin.core import JoinCore
 from penstock.workloads.itemised import Items

@@ -178,7 +178,7 @@ def violated_neighbour(
 
 
 @entrance
-def quiet_greedy(
+def rows_before_greedy_violation(
     view: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
 ) -> int:  # pragma: no cover - compiled
     for k in range(len(history) - held):
@@ -196,7 +196,7 @@ def quiet_greedy(
 
 
 @entrance
-def quiet_ranks(
+def rows_before_rank_violation(
     counts: Any, order: Any, history: Any, held: int, room: int, costs: Any, alpha: float, least: int, after: Any, fill: int
 ) -> int:  # pragma: no cover - compiled
     for k in range(len(history) - held):
@@ -214,7 +214,7 @@ def quiet_ranks(
 
 
 @entrance
-def quiet_neighbours(
+def rows_before_neighbour_violation(
     own: Any,
     following: Any,
     order: Any,

@@ -68,7 +68,7 @@ class CostModel:
         self.chunk_rows = chunk_rows
         self.trimmed = trimmed
         self._samples: list[list[tuple[int, float]]] = [[] for _ in self.declared]
-        self._told: dict[int, float] = {}
+        self._given: dict[int, float] = {}
 
     @property
     def is_declared(self) -> bool:
@@ -78,7 +78,7 @@ class CostModel:
     @property
     def is_known(self) -> bool:
         """Whether every cost is declared or told, so that deciding by them needs no measurement of one's own."""
-        return all(cost is not None or number in self._told for number, cost in enumerate(self.declared))
+        return all(cost is not None or number in self._given for number, cost in enumerate(self.declared))
 
     def add(self, number: int, rows: int, seconds: float) -> None:
         """One call of a filter."""
@@ -88,9 +88,9 @@ class CostModel:
             if len(samples) > 2 * SAMPLES:
                 del samples[:-SAMPLES]
 
-    def tell(self, costs: Mapping[int, float]) -> None:
+    def set_costs(self, costs: Mapping[int, float]) -> None:
         """Costs decided elsewhere."""
-        self._told.update({number: max(float(cost), LEAST_COST) for number, cost in costs.items()})
+        self._given.update({number: max(float(cost), LEAST_COST) for number, cost in costs.items()})
 
     def estimates(self, is_measured: bool = False) -> Floats:
         """Cost of each filter; one that nothing is known of costs as much as the others do on average.
@@ -113,7 +113,7 @@ class CostModel:
         if is_measured and samples:
             table = np.array(samples, np.float64)
             return fitted(table[:, 0], table[:, 1], self.chunk_rows, self.trimmed)
-        return self._told.get(number)
+        return self._given.get(number)
 
     def drain(self, most: int = 32) -> list[list[tuple[int, float]]]:
         """Hand over the calls measured last and forget them."""
@@ -125,10 +125,10 @@ class CostModel:
         """JSON values; without samples where measurements only leave as reports and decide nothing."""
         kept = [samples[-SAMPLES:] if has_samples else [] for samples in self._samples]
         return {
-            "told": [[number, cost] for number, cost in sorted(self._told.items())],
+            "told": [[number, cost] for number, cost in sorted(self._given.items())],
             "samples": [[list(sample) for sample in samples] for samples in kept],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._told = {int(number): float(cost) for number, cost in state["told"]}
+        self._given = {int(number): float(cost) for number, cost in state["told"]}
         self._samples = [[(int(rows), float(seconds)) for rows, seconds in samples] for samples in state["samples"]]

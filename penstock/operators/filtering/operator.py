@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidConfiguration
 from penstock.kernel.contracts import State
-from penstock.kernel.sifting import Sifted, failed_alike
+from penstock.kernel.row_filters import FilterResult, failed_alike
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.operators.filtering.coins import are_profiled
@@ -18,12 +18,12 @@ from penstock.operators.filtering.contract import Floats, arranged
 from penstock.operators.filtering.costs import CostModel
 from penstock.operators.filtering.descriptors import Arrangement, Filter
 from penstock.operators.filtering.estimates import estimates
+from penstock.operators.filtering.filter_counters import FilterCounters
 from penstock.operators.filtering.pipeline import Clock, Passage, Pipeline
 from penstock.operators.filtering.policies.table import make_order
 from penstock.operators.filtering.predicates import Flags
 from penstock.operators.filtering.reports import COSTS, ORDER, ShardReport
 from penstock.operators.filtering.settings import Algorithm, FilterSettings, Mode
-from penstock.operators.filtering.tally import Tally
 from penstock.operators.filtering.window import ProfileRows
 
 #: Reason code of rows on which a filter raised.
@@ -93,8 +93,8 @@ class AdaptiveFilter:
         self.policy.clock = clock
         declared = [item.declared_cost for item in filters]
         self.costs = CostModel(declared, self.settings.chunk_rows, self.settings.trimmed)
-        self.tally = Tally(len(filters))
-        self.pipeline = Pipeline(self.arrangement, self.costs, self.tally, self.settings.on_error, clock)
+        self.counts = FilterCounters(len(filters))
+        self.pipeline = Pipeline(self.arrangement, self.costs, self.counts, self.settings.on_error, clock)
         self._pending: list[ProfileRows] = []
         self._reported = (0, 0)
         self._newest_ts: int | None = None
@@ -112,15 +112,15 @@ class AdaptiveFilter:
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if not batch.num_rows:
             return ()
-        found = self.sift(batch)
+        found = self.filter_rows(batch)
         passed = batch if len(found.kept) == batch.num_rows else batch.take(found.kept)
         return (passed, *(Quarantined(batch.take(rows), FAILED, text) for rows, text in failed_alike(found.failed)))
 
-    def sift(self, batch: Batch) -> Sifted:
+    def filter_rows(self, batch: Batch) -> FilterResult:
         """Which rows pass every filter, and on which one raised."""
         if not self.arrangement.filters or not batch.num_rows:
-            self.tally.chunk(batch.num_rows, batch.num_rows, 0)
-            return Sifted(np.arange(batch.num_rows))
+            self.counts.chunk(batch.num_rows, batch.num_rows, 0)
+            return FilterResult(np.arange(batch.num_rows))
         self._see(int(batch.ts.max()))
         coins = self._coins(batch)
         kept, failed = [], list[tuple[int, str]]()
@@ -132,7 +132,7 @@ class AdaptiveFilter:
             kept.append(passage.kept + start)
             failed += [(start + at, text) for at, text in passage.failed]
             self._learn(passage, chunk)
-        return Sifted(np.concatenate(kept), failed)
+        return FilterResult(np.concatenate(kept), failed)
 
     def _see(self, ts: int) -> None:
         self._newest_ts = ts if self._newest_ts is None else max(ts, self._newest_ts)
@@ -181,7 +181,7 @@ class AdaptiveFilter:
             return ()
         if "costs" in detail:
             places = {name: number for number, name in enumerate(self.arrangement.names)}
-            self.costs.tell({places[name]: cost for name, cost in detail["costs"].items() if name in places})
+            self.costs.set_costs({places[name]: cost for name, cost in detail["costs"].items() if name in places})
         if "mirror" in detail:
             self.policy.follow(detail["mirror"])
         elif "order" in detail:
@@ -200,8 +200,8 @@ class AdaptiveFilter:
         rows = ProfileRows.concat(self._pending)
         if self.settings.order.kept_rows is not None:
             rows = rows.newest(self.settings.order.kept_rows)
-        arrived = self.tally.totals["arrived"]
-        dropped = arrived - self.tally.totals["passed"] - self.tally.totals["failed"]
+        arrived = self.counts.totals["arrived"]
+        dropped = arrived - self.counts.totals["passed"] - self.counts.totals["failed"]
         before, self._reported, self._pending = self._reported, (arrived, dropped), []
         return ShardReport(
             self.label, self.policy.version, rows, self.costs.drain(), self._newest_ts, arrived - before[0], dropped - before[1]
@@ -211,7 +211,7 @@ class AdaptiveFilter:
         """The host's nanoseconds; measured costs leave in reports."""
         self.policy.clock = self.pipeline.clock = clock
 
-    def told(self) -> dict[str, Any]:
+    def driver_report(self) -> dict[str, Any]:
         """For the driver: what it decides on, or where this shard decides, how things stand."""
         if self.settings.has_driver:
             return {"report": self.report().to_json()}
@@ -220,9 +220,9 @@ class AdaptiveFilter:
     def describe(self) -> dict[str, Any]:
         """The state of affairs for people: order, costs, estimates, shares of time, what changed last."""
         costs = self.costs.estimates(is_measured=True)
-        spent = self.tally.times | self.policy.spent
+        spent = self.counts.times | self.policy.spent
         whole = sum(spent.values())
-        guess = estimates(self.policy, costs[list(self.arrangement.free)], self.tally.dropped_share)
+        guess = estimates(self.policy, costs[list(self.arrangement.free)], self.counts.dropped_share)
         return {
             "order": list(self.order),
             "epoch": self.policy.epoch,
@@ -248,7 +248,7 @@ class AdaptiveFilter:
             "reorderings": self.policy.reorderings,
             "corrections": self.policy.corrections,
             "scans": self.policy.scans,
-            **self.tally.counters(self.arrangement.names),
+            **self.counts.counters(self.arrangement.names),
         }
 
     # -- state --------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class AdaptiveFilter:
             "order": list(self.order),
             "policy": self.policy.snapshot(),
             "costs": self.costs.snapshot(has_samples=False),
-            "tally": self.tally.snapshot(),
+            "tally": self.counts.snapshot(),
             "segment": self._segment,
         }
         if not len(window):
@@ -285,8 +285,8 @@ class AdaptiveFilter:
             rows = ProfileRows(*(column.to_numpy(zero_copy_only=False) for column in part.columns))
         self.policy.restore(state.meta["policy"], rows)
         self.costs.restore(state.meta["costs"])
-        self.tally.restore(state.meta["tally"])
-        totals = self.tally.totals
+        self.counts.restore(state.meta["tally"])
+        totals = self.counts.totals
         self._reported = (totals["arrived"], totals["arrived"] - totals["passed"] - totals["failed"])
         self._stored_changes = self.policy.window.changes
 
@@ -298,5 +298,5 @@ class AdaptiveFilter:
         kept = [place[name] for name in before if name in place]
         added = [own for own in range(len(place)) if own not in kept]
         self.policy.set_order(arranged([*kept, *added], self.arrangement.free_guards))
-        self.tally.add("filters_changed", 1)
+        self.counts.add("filters_changed", 1)
         self._segment += 1

@@ -62,8 +62,8 @@ class Orderer:
         self.policy = make_order(len(self.arrangement.free), self.settings.order, first, self.arrangement.free_guards)
         self.costs = CostModel([item.declared_cost for item in filters], self.settings.chunk_rows, self.settings.trimmed)
         self._last_batch = -1
-        self._told = 0
-        self._told_costs: dict[str, float] = {}
+        self._sent_version = 0
+        self._sent_costs: dict[str, float] = {}
         self._rows = self._drops = 0
         self._changes: list[tuple[int, list[str]]] = []
 
@@ -97,18 +97,18 @@ class Orderer:
         """The control that tells shards what has changed since the last one; None when nothing has."""
         costs = dict(zip(self.arrangement.names, self.costs.estimates(is_measured=True).tolist(), strict=True))
         detail: dict[str, Any] = {"operator": self.label, "costs": costs}
-        if self.policy.version != self._told:
-            self._told, self._told_costs = self.policy.version, costs
+        if self.policy.version != self._sent_version:
+            self._sent_version, self._sent_costs = self.policy.version, costs
             return Control(self.policy.epoch, ORDER, {**detail, "mirror": self.policy.mirror()})
         if self.settings.mode is Mode.BOTH and self._rows and self._are_news(costs):
-            self._told_costs = costs
+            self._sent_costs = costs
             return Control(self.policy.epoch, COSTS, detail)
         return None
 
     def _are_news(self, costs: Mapping[str, float]) -> bool:
         """Whether shards that decide by costs should hear them."""
-        told = self._told_costs
-        return any(name not in told or not told[name] / _NEWS <= cost <= told[name] * _NEWS for name, cost in costs.items())
+        sent = self._sent_costs
+        return any(name not in sent or not sent[name] / _NEWS <= cost <= sent[name] * _NEWS for name, cost in costs.items())
 
     def impose(self, order: Sequence[str]) -> Control | None:
         """An order by hand."""
@@ -141,8 +141,8 @@ class Orderer:
         rows = self.policy.window.content
         return {
             "batch": self._last_batch,
-            "told": self._told,
-            "told_costs": dict(self._told_costs),
+            "told": self._sent_version,
+            "told_costs": dict(self._sent_costs),
             "seen": [self._rows, self._drops],
             "changes": list(self._changes),
             "policy": self.policy.snapshot(),
@@ -155,7 +155,7 @@ class Orderer:
         rows = ProfileRows(np.array(bits, np.uint64), np.array(known, np.uint64), np.array(ts, np.int64))
         self.policy.restore(state["policy"], rows)
         self.costs.restore(state["costs"])
-        self._last_batch, self._told = state["batch"], state["told"]
-        self._told_costs = dict(state.get("told_costs", {}))
+        self._last_batch, self._sent_version = state["batch"], state["told"]
+        self._sent_costs = dict(state.get("told_costs", {}))
         self._rows, self._drops = state["seen"]
         self._changes = [(batch, list(names)) for batch, names in state.get("changes", ())]

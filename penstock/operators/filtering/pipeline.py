@@ -12,9 +12,9 @@ from penstock.model.batch import Batch, Int64s
 from penstock.operators.filtering.contract import FilterOrder
 from penstock.operators.filtering.costs import CostModel
 from penstock.operators.filtering.descriptors import Arrangement
+from penstock.operators.filtering.filter_counters import FilterCounters
 from penstock.operators.filtering.predicates import Flags, flags_of, gathered
 from penstock.operators.filtering.settings import OnError
-from penstock.operators.filtering.tally import Tally
 from penstock.operators.filtering.window import ProfileRows, UInt64s
 
 Clock = Callable[[], int]
@@ -106,11 +106,16 @@ class Pipeline:
     """
 
     def __init__(
-        self, arrangement: Arrangement, costs: CostModel, tally: Tally, on_error: OnError = OnError.FAIL, clock: Clock | None = None
+        self,
+        arrangement: Arrangement,
+        costs: CostModel,
+        counts: FilterCounters,
+        on_error: OnError = OnError.FAIL,
+        clock: Clock | None = None,
     ) -> None:
         self.arrangement = arrangement
         self.costs = costs
-        self.tally = tally
+        self.counts = counts
         self.on_error = on_error
         self.clock = clock
 
@@ -127,12 +132,12 @@ class Pipeline:
         to_come = list(order)
         while to_come and passing.count:
             if not self._send(to_come[0], passing, is_written_order=not self._precede(to_come[0], to_come)):
-                self.tally.add("taken_as_written", 1)
+                self.counts.add("taken_as_written", 1)
                 to_come = [number for number in self.arrangement.written if number in to_come]
                 self._send(to_come[0], passing, is_written_order=True)
             to_come = to_come[1:]
-        self.tally.chunk(batch.num_rows, passing.count, len(passing.failed))
-        self.tally.times["processing"] += self._now() - started
+        self.counts.chunk(batch.num_rows, passing.count, len(passing.failed))
+        self.counts.times["processing"] += self._now() - started
         return Passage(passing.rows, tuple(sorted(passing.failed)), *self._profiled(batch, policy, passing.dropped))
 
     def _precede(self, number: int, others: Sequence[int]) -> bool:
@@ -152,7 +157,7 @@ class Pipeline:
         is_ordered = position < len(self.arrangement.free)
         asked = passing.count
         gone = passing.keep(number, passes, wrong, is_ordered)
-        self.tally.asked(number, position, asked, gone)
+        self.counts.asked(number, position, asked, gone)
         return True
 
     def _ask(self, number: int, passing: _Passing, is_written_order: bool) -> tuple[Flags, list[tuple[int, str]]] | None:
@@ -207,9 +212,9 @@ class Pipeline:
         arrival = np.argsort(at, kind="stable")
         at, part = at[arrival], part[arrival]
         bits, known, good = self._bits(batch, policy, at, part, dropped)
-        self.tally.add("profiled", int(good.sum()))
-        self.tally.add("profile_errors", int((~good).sum()))
-        self.tally.times["profiling"] += self._now() - started
+        self.counts.add("profiled", int(good.sum()))
+        self.counts.add("profile_errors", int((~good).sum()))
+        self.counts.times["profiling"] += self._now() - started
         return ProfileRows(bits[good], known[good], batch.ts[at[good]]), at[good]
 
     def _bits(
@@ -233,7 +238,7 @@ class Pipeline:
                 passes, raised = self._ask_quietly(self.arrangement.free[number], batch, at[chosen])
                 bits[chosen[~passes]] |= bit
                 good[chosen[raised]] = False
-                self.tally.add("extra_evaluations", len(chosen))
+                self.counts.add("extra_evaluations", len(chosen))
         return bits, known, good
 
     def _wanted(self, policy: FilterOrder, dropped: _Dropped) -> int:

@@ -106,10 +106,10 @@ def _of_constraint(constraint: Constraint, stream: StreamDeclaration, names: dic
 
 def _generated(generator: Generator, stream: StreamDeclaration, names: dict[str, str]) -> Scheme:
     """A rule closes values once rows say so; scopes of buffers and samples close nothing."""
-    told = generator.reference
+    end_of_life = generator.reference
     condition = (
-        f"every {generator.column} of {stream.name} comes in {told.stream}"
-        if told is not None
+        f"every {generator.column} of {stream.name} comes in {end_of_life.stream}"
+        if end_of_life is not None
         else f"every {generator.column} of {stream.name} gets a row with {generator.condition}"
     )
     return Scheme(frozenset({names[generator.column]}), SchemeKind.EMBEDDED, f"{generator.text} of {stream.name}", condition)

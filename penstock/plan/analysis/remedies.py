@@ -164,7 +164,7 @@ def _declarations(catalog: Catalog, node: Node) -> Iterator[_Candidate]:
         origins = sorted(_origins(catalog, part, name))
         if origins and not any(_is_told_anything(catalog.stream(stream)) for stream, _ in origins):
             steps = tuple(_punctuated(catalog.stream(stream), column) for stream, column in origins)
-            yield _Candidate(steps, _told(origins), origins[0] if len(origins) == 1 else ("", ""))
+            yield _Candidate(steps, _with_punctuations(origins), origins[0] if len(origins) == 1 else ("", ""))
 
 
 def _is_told_anything(stream: StreamDeclaration) -> bool:
@@ -217,7 +217,7 @@ def _punctuated(stream: StreamDeclaration, column: str) -> Step:
     return Step(clause, element, stream.name, replaces=stream.punctuations is not None)
 
 
-def _told(origins: Iterable[tuple[str, str]]) -> Change:
+def _with_punctuations(origins: Iterable[tuple[str, str]]) -> Change:
     """Punctuations on these columns are declared; the column that brings them reaches no plan and is left out."""
     wanted = list(origins)
 

@@ -198,7 +198,7 @@ class _Sorted:
         began = self._before.began(name)
         assert began is not None
         catalogs = (self._as_begun(began), parsed(self._wanted.name, self._wanted.steps, began.now_us))
-        found = [*_told(*(_lines(catalog.queries[name]) for catalog in catalogs)), *_other_columns(name, *catalogs)]
+        found = [*_differences(*(_lines(catalog.queries[name]) for catalog in catalogs)), *_other_columns(name, *catalogs)]
         if not found:
             return ("columns, keys, constraints, functions or queries that it reads have changed",)
         return (*found[:_MOST], *([f"and {len(found) - _MOST} more"] if len(found) > _MOST else ()))
@@ -220,7 +220,7 @@ def _lines(query: ContinuousQuery) -> list[str]:
     return [*tree(query.plan).splitlines(), *([f"life {query.life}"] if query.life != type(query.life)() else [])]
 
 
-def _told(before: list[str], after: list[str]) -> Iterable[str]:
+def _differences(before: list[str], after: list[str]) -> Iterable[str]:
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind != "equal":
             yield f"{_joined(before[a:b])}, now {_joined(after[c:d])}"

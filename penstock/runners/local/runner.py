@@ -18,11 +18,11 @@ from penstock.kernel.packing import pack
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
+from penstock.runners.early_filters import EarlyFilters, add_up
 from penstock.runners.memory import MemorySharing
-from penstock.runners.prefixed import prefixed
+from penstock.runners.prefix_columns import prefix_columns
 from penstock.runners.shard import make_kernel, step
-from penstock.runners.sifting import Sieves, add_up
 from penstock.runners.steering import Steering
 
 
@@ -88,8 +88,8 @@ class LocalRunner:
         self._positions: dict[str, int] = {}
         self.steering = Steering(job)
         #: Decisions that packing tasks must know, and what filters have done there.
-        self._in_force = Decided()
-        self._sifted: dict[str, dict[str, int]] = {}
+        self._decisions = Decisions()
+        self._early_counters: dict[str, dict[str, int]] = {}
         self._is_steered = is_steered
         self.memory = memory
         self._decided: list[Control] = memory.first() if memory is not None else []
@@ -108,21 +108,21 @@ class LocalRunner:
 
     def _run(self, inputs: Mapping[str, pa.RecordBatch | Iterable[pa.RecordBatch]], controls: Iterable[Control]) -> None:
         given = [*self._steer(), *controls]
-        self._in_force = self._in_force.followed_by((item.kind, item.detail) for item in given)
+        self._decisions = self._decisions.followed_by((item.kind, item.detail) for item in given)
         tasks = {name: [rows] if isinstance(rows, pa.RecordBatch) else list(rows) for name, rows in inputs.items()}
-        sieves = {name: [self._sieves(rows) for rows in pieces] for name, pieces in tasks.items()}
+        filters = {name: [self._early_filters(rows) for rows in pieces] for name, pieces in tasks.items()}
         packets: dict[int, list[tuple[int, Packet]]] = {stage.level: [] for stage in self.job.stages}
         for stage in self.job.stages:
             for source in stage.sources:
                 name = source.prefix.stream.name
-                packets[stage.level] += self._packed(source, tasks.get(name, []), sieves.get(name, []))
+                packets[stage.level] += self._packed(source, tasks.get(name, []), filters.get(name, []))
         decided = [(shard, self._control(number, item)) for number, item in enumerate(given) for shard in range(self.job.shards)]
         self._advance_positions(tasks)
         back, self._loop = self._loop, []
         carried = [*decided, *back]
         for stage in self.job.stages:
             carried = self._stage(stage, [*packets[stage.level], *carried])
-        self._hear([each for pieces in sieves.values() for each in pieces])
+        self._hear([each for pieces in filters.values() for each in pieces])
         self._epoch += 1
 
     def _steer(self) -> list[Control]:
@@ -132,20 +132,20 @@ class LocalRunner:
             self.decisions[self._epoch] = decided
         return decided
 
-    def _hear(self, sieves: Sequence[Sieves]) -> None:
-        for each in sieves:
-            add_up(self._sifted, each.counters())
+    def _hear(self, filters: Sequence[EarlyFilters]) -> None:
+        for each in filters:
+            add_up(self._early_counters, each.counters())
         if self.steering:
-            self._hear_filters(sieves)
+            self._hear_filters(filters)
         if self.memory:
             found = self.report()
             self._decided += self.memory.hear(found, found)
 
-    def _hear_filters(self, sieves: Sequence[Sieves]) -> None:
+    def _hear_filters(self, filters: Sequence[EarlyFilters]) -> None:
         told: dict[str, list[Mapping[str, Any]]] = {}
-        tellers: list[Sieves | Kernel] = [*sieves, *self.kernels.values()]
+        tellers: list[EarlyFilters | Kernel] = [*filters, *self.kernels.values()]
         for teller in tellers:
-            for label, each in teller.told().items():
+            for label, each in teller.driver_reports().items():
                 told.setdefault(label, []).append(each)
         decided = self.steering.hear(self._epoch, told)
         self._decided += decided if self._is_steered else []
@@ -163,18 +163,18 @@ class LocalRunner:
     def _control(self, number: int, item: Control) -> Packet:
         return Packet("", PacketKind.CONTROL, sequence=number, control=item)
 
-    def _sieves(self, rows: pa.RecordBatch) -> Sieves:
+    def _early_filters(self, rows: pa.RecordBatch) -> EarlyFilters:
         """The filters of a packing task."""
-        found = Sieves(self._in_force, self._clock)
+        found = EarlyFilters(self._decisions, self._clock)
         found.begin(rows.num_rows)
         return found
 
-    def _packed(self, source: SourceEntry, tasks: list[pa.RecordBatch], sieves: list[Sieves]) -> list[tuple[int, Packet]]:
+    def _packed(self, source: SourceEntry, tasks: list[pa.RecordBatch], filters: list[EarlyFilters]) -> list[tuple[int, Packet]]:
         prefix = source.prefix
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
-        for rows, each in zip(tasks, sieves, strict=True):
-            found += pack(prefixed(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
+        for rows, each in zip(tasks, filters, strict=True):
+            found += pack(prefix_columns(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
             base += rows.num_rows
         return found
 
@@ -223,7 +223,7 @@ class LocalRunner:
 
     def report(self) -> dict[str, dict[str, int]]:
         """Counters per operator, summed over shards, or over packing tasks so far."""
-        total = {name: dict(counters) for name, counters in self._sifted.items()}
+        total = {name: dict(counters) for name, counters in self._early_counters.items()}
         for kernel in self.kernels.values():
             found = kernel.report()
             for name, counters in (*found["operators"].items(), *found["entries"].items()):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
 from penstock.metadata.scoped import read_statement
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver.run import Run
 
 _OUTCOMES = ("used", "filtered", "late", "bad", "violating", "after_end")
 #: Formats that get the same records and must come to the same result. ORC files of Arrow do not say which calendar they use, so

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.errors import CapacityError
-from penstock.runners.spark.home import spark_jars
-from penstock.runners.spark.java import find_java
+from penstock.runners.spark.processes.java import find_java
+from penstock.runners.spark.processes.spark_home import spark_jars
 from penstock.testing.kafka.jars import BROKER, fetched
 
 _HOST = "127.0.0.1"

@@ -9,7 +9,7 @@ import pytest
 from flag_filters import drifting, flag_batch, flag_filters, flag_schema
 from hypothesis import given, settings
 
-from penstock.experiments.agreedy.playing import play
+from penstock.experiments.agreedy.tuple_at_a_time import play
 from penstock.experiments.agreedy.workload import correlated
 from penstock.expressions.parse import parse
 from penstock.model.batch import Batch
@@ -97,7 +97,7 @@ def test_the_order_follows_a_drift_and_saves_work(algorithm: str):
     assert kept.pos.tolist() == expected.pos.tolist()
     assert adaptive.order[0] == "f0"
     assert adaptive.policy.reorderings >= 2
-    work = [sum(operator.tally.evaluations) for operator in (adaptive, fixed)]
+    work = [sum(operator.counts.evaluations) for operator in (adaptive, fixed)]
     assert work[0] < 0.9 * work[1]
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from penstock.experiments.agreedy.playing import Run, base_costs, play
+from penstock.experiments.agreedy.tuple_at_a_time import Run, base_costs, play
 from penstock.experiments.agreedy.workload import ROOT, block_stream, correlated, overlapping, permuted, reversed_halfway
 from penstock.operators.filtering.contract import FilterOrder
 from penstock.operators.filtering.policies.agreedy import AGreedy

@@ -76,7 +76,7 @@ def test_between_decisions_a_shard_repairs_the_order_once_it_knows_costs():
     assert unknowing.order == obedient.order == ("f0", "f1", "f2", "f3")
     assert repairing.order[0] == "f0"
     assert repairing.policy.reorderings >= 2
-    assert sum(repairing.tally.evaluations) < 0.8 * sum(obedient.tally.evaluations)
+    assert sum(repairing.counts.evaluations) < 0.8 * sum(obedient.counts.evaluations)
     # The driver learns from all of them alike, whatever they do meanwhile.
     assert len(unknowing.report().rows) == len(obedient.report().rows) == len(repairing.report().rows) == 200
 

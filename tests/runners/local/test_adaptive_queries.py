@@ -114,16 +114,16 @@ def test_any_batching_on_any_number_of_shards_gives_the_same_answer(cuts: int, s
 def test_the_driver_reorders_when_the_data_drift_and_work_follows() -> None:
     given = list(batches())
     eager, fixed = played(job(f"/*+ ORDER({EAGER}) */"), given), played(job("/*+ ORDER(policy = 'fixed') */"), given)
-    (standing,) = eager.steering.standings()
-    assert precedes(standing.order, "mix(k, 1) < a", "mix(k, 3) < c")
-    assert standing.reorderings >= 2
-    assert standing.current is not None
-    assert standing.greedy is not None
-    assert standing.optimal is not None
-    assert standing.optimal <= standing.greedy + 1e-12
+    (status,) = eager.steering.statuses()
+    assert precedes(status.order, "mix(k, 1) < a", "mix(k, 3) < c")
+    assert status.reorderings >= 2
+    assert status.current is not None
+    assert status.greedy is not None
+    assert status.optimal is not None
+    assert status.optimal <= status.greedy + 1e-12
     early = next(iter(eager.decisions.values()))[0].detail["mirror"]["order"]
     assert precedes(early, 2, 0)
-    name = standing.operator
+    name = status.operator
     asked = [sum(value for key, value in run.report()[name].items() if key.startswith("evaluations:")) for run in (eager, fixed)]
     assert asked[0] < asked[1]
     assert fixed.decisions == {}
@@ -151,7 +151,7 @@ def test_a_repeated_micro_batch_tells_nothing_new() -> None:
     assert runner.steering.hear(1, {}) == []
     assert runner.steering.snapshot() == before
     steering.restore(json.loads(json.dumps(before)))
-    assert steering.standings() == runner.steering.standings()
+    assert steering.statuses() == runner.steering.statuses()
 
 
 @pytest.mark.parametrize("mode", ["global", "shard"])
@@ -165,15 +165,15 @@ def test_shards_restored_between_micro_batches_go_on_alike(mode: str) -> None:
         interrupted.restore(interrupted.snapshot())
     assert interrupted.collected.timed("q") == plain.collected.timed("q")
     assert interrupted.decisions == plain.decisions
-    assert [standing.order for standing in interrupted.steering.standings()] == [s.order for s in plain.steering.standings()]
+    assert [status.order for status in interrupted.steering.statuses()] == [s.order for s in plain.steering.statuses()]
 
 
 def test_shards_that_decide_for_themselves_need_no_decisions() -> None:
     runner = played(job(f"/*+ ORDER({EAGER}, mode = 'shard') */"), list(batches()))
-    (standing,) = runner.steering.standings()
+    (status,) = runner.steering.statuses()
     assert runner.decisions == {}
-    assert standing.reorderings >= 2
-    assert precedes(standing.order, "mix(k, 1) < a", "mix(k, 3) < c")
+    assert status.reorderings >= 2
+    assert precedes(status.order, "mix(k, 1) < a", "mix(k, 3) < c")
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_comparisons_come_first_and_the_rest_is_ordered_before_rows_cross_to_the
 
 def test_shards_run_filters_that_decide_for_themselves_and_those_of_hosts_that_tell_packing_nothing() -> None:
     text = QUERY.format(hint="/*+ ORDER(mode = 'shard') */")
-    jobs = [job(query=text), build_job(parse_application(DECLARATIONS + QUERY.format(hint="")), 2, sifts=False)]
+    jobs = [job(query=text), build_job(parse_application(DECLARATIONS + QUERY.format(hint="")), 2, filters_early=False)]
     for made in jobs:
         (stage,) = made.stages
         assert [source.prefix.filters for source in stage.sources] == [()]
@@ -214,12 +214,12 @@ def test_queries_that_share_a_filter_run_it_once() -> None:
               CREATE CQ n AS SELECT k, count(*) AS n FROM few [RANGE 50] GROUP BY k;
               CREATE CQ m AS SELECT k, a FROM few WHERE a > 3;"""
     made = job(query=text)
-    assert [queries for _, queries in made.sifting.values()] == [{"few", "n", "m"}]
+    assert [queries for _, queries in made.early_filters.values()] == [{"few", "n", "m"}]
     given = list(batches())
     runner = played(made, given)
     assert len(runner.collected.rows("n")) == len(runner.collected.rows("few"))
     # Entries of several queries ask about the same rows; m about fewer, as its own condition comes first.
-    (name,) = made.sifting
+    (name,) = made.early_filters
     assert runner.report()[name]["arrived"] == sum(batch.num_rows for batch in given)
     assert runner.collected.rows("m") == [row for row in runner.collected.rows("few") if (row["a"] or 0) > 3]
 
@@ -318,8 +318,8 @@ def test_a_function_that_may_not_be_profiled_stands_last_and_sees_only_rows_that
     (node,) = [found for found in walk(rewritten(catalog).queries["q"].plan) if isinstance(found, AdaptiveFilter)]
     assert [item.profilable for item in node.conjuncts] == [False, True, True]
     runner = played(build_job(catalog, 2), [rows(300, (5, 64, 64), number * 300) for number in range(4)])
-    (standing,) = runner.steering.standings()
-    assert standing.order[-1] == "fussy(a) > 2"
+    (status,) = runner.steering.statuses()
+    assert status.order[-1] == "fussy(a) > 2"
 
 
 def test_the_explanation_says_who_orders_what() -> None:

@@ -21,7 +21,7 @@ from penstock.lowering.stages import build_job
 from penstock.model.elements import Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.quarantine import write_refused
+from penstock.runners.spark.data_path.quarantine import write_refused
 
 COLUMNS = "k BIGINT, name STRING, day DATE, seen TIMESTAMP, v DOUBLE, ts TIMESTAMP, mark STRING, part BIGINT, off BIGINT"
 KINDS = (

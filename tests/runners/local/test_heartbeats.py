@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.apps.tuning import beat
+from penstock.apps.tuning import send_heartbeat
 from penstock.errors import InvalidConfiguration, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.heartbeats import heartbeat
@@ -89,9 +89,9 @@ def test_the_command_writes_a_decision_into_the_log_of_the_run(tmp_path: Path) -
     file.write_text(TEXT)
     place = Checkpoint(tmp_path / "checkpoint")
     with pytest.raises(UserError, match="checkpoint of no run"):
-        beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory)
-    place.settled("shards", 2)
-    place.settled("now_us", 0)
+        send_heartbeat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory)
+    place.fixed_at_first_start("shards", 2)
+    place.fixed_at_first_start("now_us", 0)
     place.settle_edition(Edition.first("app", TEXT, 0))
-    assert beat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory) == 0
+    assert send_heartbeat(str(file), "s", "1970-01-01T00:00:10Z", 2, place.directory) == 0
     assert place.control.read(0, 1) == [("heartbeat", {"stream": "s", "ts": 10_000_000, "partition": 2})]

@@ -23,7 +23,7 @@ from penstock.operators.watched import Watched
 from penstock.runners.editions.edition import Edition
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.control import ControlLog
+from penstock.runners.spark.data_path.control import ControlLog
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);
@@ -164,8 +164,8 @@ def started(tmp_path: Path) -> Path:
     file = tmp_path / "app.sql"
     file.write_text(TEXT)
     place = Checkpoint(tmp_path / "checkpoint")
-    place.settled("shards", 2)
-    place.settled("now_us", 0)
+    place.fixed_at_first_start("shards", 2)
+    place.fixed_at_first_start("now_us", 0)
     place.settle_edition(Edition.first("app", TEXT, 0))
     return file
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.session import create_session
+from penstock.runners.spark.processes.session import create_session
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
 
 Row = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidConfiguration
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.spark.app import App
+from penstock.runners.spark.driver.app import App
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark

@@ -15,10 +15,10 @@ from penstock.errors import InvalidDeclaration, UnknownQuery, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.spark.app import App
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.editions import Editions
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
 from penstock.workloads.playback import Playback
 
 pytestmark = pytest.mark.spark

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock as ps
 from penstock.apps.table import EXAMPLES
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.spark.app import App
-from penstock.runners.spark.session import clone_session
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.processes.session import clone_session
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark

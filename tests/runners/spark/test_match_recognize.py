@@ -15,7 +15,7 @@ from hosts import bag, json_lines, write_files
 from pyspark.sql import SparkSession
 
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.spark.app import App
+from penstock.runners.spark.driver.app import App
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark

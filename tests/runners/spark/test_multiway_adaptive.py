@@ -13,10 +13,10 @@ import pytest
 from hosts import answers
 from pyspark.sql import SparkSession
 
-from penstock.runners.spark.app import App
-from penstock.runners.spark.reports import BatchReport
-from penstock.runners.spark.run import Run
-from penstock.runners.spark.tally import tally_readers
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.counters import count_readers
+from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.run import Run
 
 pytestmark = pytest.mark.spark
 
@@ -108,7 +108,7 @@ def test_a_star_is_exact_while_orders_change_and_goes_on_from_its_checkpoint(spa
     assert len(wanted) > 1000
     assert sorted(found) == wanted
     # Copies are counted once, so every row that was read was used.
-    readers = tally_readers(App.from_text(text).job(), last(second))
+    readers = count_readers(App.from_text(text).job(), last(second))
     assert {reader.stream: reader.read for reader in readers} == {name: table.num_rows for name, table in tables.items()}
     assert all(reader.is_complete for reader in readers)
     before, after = counted(first), counted(second)

@@ -13,8 +13,8 @@ from hosts import Row, answers, bag
 from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidDeclaration, StateFormat, UserError
-from penstock.runners.spark.app import App
-from penstock.runners.spark.run import Run
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.run import Run
 from penstock.testing.undisturbed import undisturbed
 
 pytestmark = pytest.mark.spark

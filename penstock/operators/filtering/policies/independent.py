@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.operators.filtering._loops import count_filters, quiet_ranks, violated_rank
+from penstock.operators.filtering._loops import count_filters, rows_before_rank_violation, violated_rank
 from penstock.operators.filtering.contract import Floats, Violation, WholeRows
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.window import ProfileRows, UInt64s
@@ -51,7 +51,11 @@ class Independent(WholeRows):
 
     def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
         alpha, least = self.settings.alpha, self.settings.min_support
-        return int(quiet_ranks(self.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows))
+        return int(
+            rows_before_rank_violation(
+                self.counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows
+            )
+        )
 
     def violation(self, costs: Floats) -> Violation | None:
         """The smallest position with a later filter that rejects more, by more than `alpha` forgives."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.operators.filtering._loops import count_neighbours, quiet_neighbours
+from penstock.operators.filtering._loops import count_neighbours, rows_before_neighbour_violation
 from penstock.operators.filtering.contract import Floats, Violation, Windowed
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.window import ProfileRows, UInt64s
@@ -61,7 +61,11 @@ class LocalSwaps(Windowed):
 
     def _count_quietly(self, history: UInt64s, held: int, room: int, costs: Floats) -> int:
         alpha, least, counts = self.settings.alpha, self.settings.min_support, (self.own, self.following)
-        return int(quiet_neighbours(*counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows))
+        return int(
+            rows_before_neighbour_violation(
+                *counts, self._order, history, held, room, costs, alpha, least, self.after, self._least_rows
+            )
+        )
 
     def violations(self, costs: Floats) -> list[Violation]:
         """Wrong pairs of neighbours from left to right; a pair that overlaps an earlier one is left for later."""

@@ -16,8 +16,8 @@ from penstock.model.elements import PLAN
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
-from penstock.runners.spark.control import CONTROL_NAME, ControlLog
-from penstock.runners.spark.loop import Loop
+from penstock.runners.spark.data_path.control import CONTROL_NAME, ControlLog
+from penstock.runners.spark.data_path.loop import Loop
 from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 
 #: Records without which a checkpoint cannot be continued; each has a copy.
@@ -39,7 +39,7 @@ class Checkpoint:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Checkpoint(folder).settled("shards", 4), Checkpoint(folder).settled("shards", 8)
+    ...     Checkpoint(folder).fixed_at_first_start("shards", 4), Checkpoint(folder).fixed_at_first_start("shards", 8)
     (4, 4)
     """
 
@@ -61,11 +61,11 @@ class Checkpoint:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def settled(self, name: str, wanted: Any) -> Any:
+    def fixed_at_first_start(self, name: str, wanted: Any) -> Any:
         """A value that the first start fixes for all later ones."""
         # As an object: half of a number would be a number too.
         self._settle(name, {"value": wanted})
-        return self.recalled(name)
+        return self.recall(name)
 
     def _settle(self, name: str, value: dict[str, Any]) -> None:
         """Write a record and its copy, unless there is one already."""
@@ -81,7 +81,7 @@ class Checkpoint:
         """Replace a value that later starts go on with."""
         replace_record(self.record(name), value)
 
-    def recalled(self, name: str) -> Any:
+    def recall(self, name: str) -> Any:
         """What was last remembered; None if nothing was."""
         found = read_record(self.record(name))
         return found["value"] if isinstance(found, dict) and found.keys() == {"value"} else found
@@ -89,7 +89,7 @@ class Checkpoint:
     def refuse_damaged(self) -> None:
         """Read everything that a run will read, so that damage is named before anything has started."""
         for name in (*SETTLED, *LEARNT):
-            self.recalled(name)
+            self.recall(name)
         self.control.read(0, max(len(self.control), self.decisions_carried()))
         for epoch in self.loop.epochs():
             self.loop.read(epoch - 1, epoch)
@@ -143,7 +143,7 @@ class Checkpoint:
 
     def edition(self) -> Edition | None:
         """The application as it was last decided; None before the first start."""
-        if self.recalled("plan") is None:
+        if self.recall("plan") is None:
             if self.last("offsets") is None:
                 return None
             raise self._without_plan()
@@ -151,7 +151,7 @@ class Checkpoint:
         return Edition.from_json(plans[-1]) if plans else self.first_edition()
 
     def _plan(self) -> dict[str, Any]:
-        known: dict[str, Any] = self.recalled("plan")
+        known: dict[str, Any] = self.recall("plan")
         if (format_ := known.get("format", _UNSAID)) != FORMAT:
             raise self._other_format(format_)
         return known

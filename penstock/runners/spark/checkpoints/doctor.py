@@ -161,13 +161,13 @@ def _without_copy(place: Checkpoint, name: str, text: str) -> Finding:
     if last is None:
         return Finding(file, text, "removes it: no micro-batch was planned, the next start settles it", partial(_remove, file))
     if name == IDENTITY.name:
-        told = "removes it: the next start gives the checkpoint a new name, which its directories do not know: it needs --append"
-        return Finding(file, text, told, partial(_remove, file))
+        remedy = "removes it: the next start gives the checkpoint a new name, which its directories do not know: it needs --append"
+        return Finding(file, text, remedy, partial(_remove, file))
     if name == "shards" and (shards := _shards_of_spark(place.directory, last)) is not None:
-        told = f"writes {shards}, the number of partitions in Spark's offsets"
-        return Finding(file, text, told, partial(replace_record, file, {"value": shards}))
-    told = 'take it from a backup, or, if no query says NOW, write {"value": 0} into it'
-    return Finding(file, text, told if name == "now_us" else "take it from a backup, or use a new checkpoint")
+        remedy = f"writes {shards}, the number of partitions in Spark's offsets"
+        return Finding(file, text, remedy, partial(replace_record, file, {"value": shards}))
+    remedy = 'take it from a backup, or, if no query says NOW, write {"value": 0} into it'
+    return Finding(file, text, remedy if name == "now_us" else "take it from a backup, or use a new checkpoint")
 
 
 def _remove(file: Path) -> None:
@@ -215,10 +215,10 @@ def _decision(place: Checkpoint, number: int, text: str, carried: int, planned: 
             "it from a backup, or use a new checkpoint",
         )  # fmt: skip
     if number < carried:
-        told = "notes that it is lost: shards have it; budget and memory are decided anew by the next run"
-        return Finding(file, text, told, partial(_note_lost, place, number))
-    told = "replaces it by one that changes nothing: no micro-batch has taken it in, so decide again what it said"
-    return Finding(file, text, told, partial(replace_record, file, {"kind": "continue", "detail": {}}))
+        remedy = "notes that it is lost: shards have it; budget and memory are decided anew by the next run"
+        return Finding(file, text, remedy, partial(_note_lost, place, number))
+    remedy = "replaces it by one that changes nothing: no micro-batch has taken it in, so decide again what it said"
+    return Finding(file, text, remedy, partial(replace_record, file, {"kind": "continue", "detail": {}}))
 
 
 def _note_lost(place: Checkpoint, number: int) -> None:
@@ -233,18 +233,18 @@ def _note_lost(place: Checkpoint, number: int) -> None:
 
 def _spark_logs(place: Checkpoint) -> Iterator[Finding]:
     """Its newest entries: those are what a crash of the machine leaves half written."""
-    told = "it is Spark's, and says what is computed again: take it from a backup, or use a new checkpoint with new directories"
+    remedy = "it is Spark's, and says what is computed again: take it from a backup, or use a new checkpoint with new directories"
     for log in ("offsets", "commits"):
         numbers = entries(place.directory, log)
         for number in numbers[-2:]:
             file = place.directory / "spark" / log / str(number)
             if not file.read_bytes().startswith(b"v"):
-                yield Finding(file, "is empty or cut short", told)
+                yield Finding(file, "is empty or cut short", remedy)
     missing = set(entries(place.directory, "commits")[-1:]) - set(entries(place.directory, "offsets"))
-    yield from (Finding(place.directory / "spark" / "offsets" / str(number), "is missing", told) for number in missing)
+    yield from (Finding(place.directory / "spark" / "offsets" / str(number), "is missing", remedy) for number in missing)
     metadata = place.directory / "spark" / "metadata"
     if metadata.exists() and (text := _damage(metadata)):
-        yield Finding(metadata, text, told)
+        yield Finding(metadata, text, remedy)
 
 
 def _moved(place: Checkpoint) -> Iterator[Finding]:
@@ -252,14 +252,14 @@ def _moved(place: Checkpoint) -> Iterator[Finding]:
     roots = [root for root in state_roots(place.directory) if os.path.realpath(root) != here]
     identity = _identity(place)
     if identity is not None and is_copy(place.directory, identity):
-        told = (
+        remedy = (
             "puts in the new path and a new name: its answers go to new directories, or beside those of the original with --append"
         )
         text = f"was copied from '{identity['directory']}', which is still there"
-        yield Finding(place.directory, text, told, partial(_settle_here, place, roots, uuid.uuid4().hex))
+        yield Finding(place.directory, text, remedy, partial(_settle_here, place, roots, uuid.uuid4().hex))
     elif roots:
-        told = "puts in the new path"
-        yield Finding(place.directory, f"was moved here from '{roots[0]}'", told, partial(_settle_here, place, roots, None))
+        remedy = "puts in the new path"
+        yield Finding(place.directory, f"was moved here from '{roots[0]}'", remedy, partial(_settle_here, place, roots, None))
 
 
 def _identity(place: Checkpoint) -> dict[str, Any] | None:

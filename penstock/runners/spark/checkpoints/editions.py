@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.model.elements import PLAN
-from penstock.runners.decided import Decided
+from penstock.runners.decisions import Decisions
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BatchContext:
     """What is in force in a micro-batch."""
 
     edition: Edition
-    decided: Decided
+    decisions: Decisions
 
 
 class Editions:
@@ -28,17 +28,17 @@ class Editions:
         self._checkpoint = checkpoint
         self._read = 0
         self._newest: Edition | None = None
-        self._decided = Decided()
+        self._decisions = Decisions()
 
-    def at(self, epoch: int) -> Bound:
+    def at(self, epoch: int) -> BatchContext:
         """What is in force in a micro-batch; they are asked for in order."""
         planned = decisions_planned(self._checkpoint.directory, epoch)
         found = self._checkpoint.control.read(self._read, planned)
         for kind, detail in found:
             if kind == PLAN:
                 self._newest = Edition.from_json(detail)
-        self._decided = self._decided.followed_by(found)
+        self._decisions = self._decisions.followed_by(found)
         self._read = max(self._read, planned)
         if self._newest is None:
             self._newest = self._checkpoint.first_edition()
-        return Bound(self._newest, self._decided)
+        return BatchContext(self._newest, self._decisions)

@@ -1,0 +1,62 @@
+"""What packing tasks must know of all decisions so far: of each operator the newest ones, which make earlier ones void."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from penstock.model.elements import Control
+from penstock.operators.filtering.reports import COSTS, ORDER
+
+#: Kind and detail of a decision.
+Decision: TypeAlias = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions by the operator that they are about, folded; a value.
+
+    Examples
+    --------
+    >>> some = Decisions().followed_by([(ORDER, {"operator": "f", "order": ["a"]}), (COSTS, {"operator": "f", "costs": {}})])
+    >>> [control.kind for control in some.of("f")]
+    ['filter_order', 'filter_costs']
+    >>> Decisions.from_text(some.followed_by([(ORDER, {"operator": "f", "order": ["b"]})]).text).of("f")
+    (Control(epoch=0, kind='filter_order', detail={'operator': 'f', 'order': ['b']}),)
+    """
+
+    operators: Mapping[str, tuple[Decision, ...]] = field(default_factory=dict)
+
+    def followed_by(self, decisions: Iterable[Decision]) -> Decisions:
+        """With further decisions; those that packing tasks need not know leave no trace."""
+        found = dict(self.operators)
+        for kind, detail in decisions:
+            if kind == ORDER:  # it says what conditions cost, too
+                found[detail["operator"]] = ((kind, detail),)
+            elif kind == COSTS:
+                before = [each for each in found.get(detail["operator"], ()) if each[0] == ORDER]
+                found[detail["operator"]] = (*before, (kind, detail))
+        return self if found == self.operators else Decisions(found)
+
+    def about(self, operators: Collection[str]) -> Decisions:
+        """Without decisions about operators that are gone."""
+        return Decisions({name: each for name, each in self.operators.items() if name in operators})
+
+    def of(self, operator: str) -> tuple[Control, ...]:
+        """What an operator that begins now must hear."""
+        return tuple(Control(0, kind, detail) for kind, detail in self.operators.get(operator, ()))
+
+    @property
+    def text(self) -> str:
+        """As JSON; empty if nothing is decided."""
+        return json.dumps(self.operators, separators=(",", ":")) if self.operators else ""
+
+    @classmethod
+    def from_text(cls, text: str) -> Decisions:
+        found = json.loads(text) if text else {}
+        return cls({name: tuple((kind, detail) for kind, detail in each) for name, each in found.items()})
+
+
+NO_DECISIONS = Decisions()

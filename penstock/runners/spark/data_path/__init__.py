@@ -1,0 +1,1 @@
+"""What rows pass on Spark, from a source to a destination: reading, packing, the stage of the shards, its state, sinks."""

@@ -1,0 +1,1 @@
+"""Calls on DataFrames: `ps.join`, `ps.aggregate`, `ps.filter`, `ps.match`, and what they take as a stream."""

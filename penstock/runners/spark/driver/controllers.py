@@ -1,0 +1,82 @@
+"""What hears the reports of a run and decides: about budgets, orders of filters, memory, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.lowering.jobs import Job
+from penstock.model.elements import PARTITIONS
+from penstock.operators.filtering.status import FilterStatus
+from penstock.runners.memory import MemorySharing, size_in_bytes
+from penstock.runners.spark.driver.budget import BudgetController
+from penstock.runners.spark.driver.filter_orders import FilterController
+from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
+from penstock.runners.spark.driver.launch import Launch
+from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
+from penstock.runners.spark.driver.report_listener import Listener
+from penstock.runners.spark.driver.reports import BatchReport
+
+Report = Callable[[], BatchReport | None]
+
+
+class Controllers:
+    """All of them, for the queries that run now.
+
+    Parameters
+    ----------
+    report, last_report
+        The last micro-batch with work, and the newest one, which is cheaper to ask for.
+    """
+
+    def __init__(self, launch: Launch, is_active: Callable[[], bool], report: Report, last_report: Report) -> None:
+        self._checkpoint = launch.checkpoint
+        self._memory = launch.options.memory
+        self._is_active = is_active
+        self._last_report = last_report
+        self._budget = BudgetController(self._checkpoint.control, launch.options.budget, report) if launch.options.budget else None
+        if self._budget:
+            self._budget.start(is_active)
+        self._orders: FilterController | None = None
+        self._listening: list[Listener] = []
+
+    def begin(self, job: Job) -> None:
+        """Decide about the queries of a job from now on."""
+        control = self._checkpoint.control
+        sharing = MemorySharing(job, size_in_bytes(self._memory)) if self._memory else None
+        begin_sharing(control, sharing)
+        self._orders = FilterController(job, self._checkpoint, self._last_report)
+        found: list[Listener] = [self._orders] if self._orders.is_needed else []
+        if sharing:
+            found.append(MemoryController(sharing, control, self._last_report))
+        topics = asked_streams(job)
+        if topics:
+            found.append(KafkaPartitions(topics, control, self._last_report))
+        for listener in found:
+            listener.start(self._is_active)
+        self._listening = found
+
+    def change(self, job: Job) -> None:
+        """Decide about other queries from now on. Entries that are new have not heard how many partitions there are."""
+        self._stop_listening()
+        control = self._checkpoint.control
+        for stream, count in decided_partitions(control).items():
+            if stream in asked_streams(job):
+                control.append(PARTITIONS, {"stream": stream, "count": count})
+        self.begin(job)
+
+    def statuses(self) -> tuple[FilterStatus, ...]:
+        """How adaptive filters stand."""
+        return self._orders.statuses if self._orders is not None else ()
+
+    def end_budget(self) -> None:
+        if self._budget:
+            self._budget.stop()
+
+    def stop(self) -> None:
+        self.end_budget()
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        for listener in self._listening:
+            listener.stop()
+        self._listening = []

@@ -1,0 +1,89 @@
+"""Everything between an edition of an application and its running query."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import UserError
+from penstock.plan.analysis.clock import tick_us
+from penstock.runners.editions.edition import Edition
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.editions import Editions
+from penstock.runners.spark.data_path.control import control_frame
+from penstock.runners.spark.data_path.pipeline import application_frame
+from penstock.runners.spark.data_path.sources import read_stream
+from penstock.runners.spark.driver.delivery import Delivery
+from penstock.runners.spark.driver.deployment import Deployments, Functions
+from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked_streams
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How an application shall run; as `App.start` has it."""
+
+    policy: str
+    trigger: str | None
+    available_now: bool
+    budget: str | None
+    quarantine: str
+    watch_joins: bool
+    memory: str | None
+    append: bool
+
+
+class Launch:
+    """Starts Spark queries for editions of one application, one after the other."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, spark: SparkSession, shards: int, options: LaunchOptions, functions: Functions
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.spark = spark
+        self.shards = shards
+        self.options = options
+        self.deployments = Deployments(
+            checkpoint, spark, shards, uuid.uuid4().hex, options.policy, options.watch_joins, options.quarantine, options.append,
+            functions,
+        )  # fmt: skip
+        if checkpoint.has_ended():
+            raise UserError(
+                f"the streams of checkpoint '{checkpoint.directory}' were ended by an earlier run, so no row can follow; "
+                "use a new checkpoint"
+            )
+        checkpoint.control.note_stop(False)
+        if not options.budget:
+            self._forget_budget()
+
+    def start(self, edition: Edition) -> tuple[Any, Delivery]:
+        """The Spark query of an edition, and what becomes of its micro-batches."""
+        deployment = self.deployments.base(edition, self._is_alone(edition))
+        catalog, checkpoint = deployment.catalog, self.checkpoint
+        control, loop = checkpoint.control.directory, checkpoint.loop
+        controls = control_frame(self.spark, str(control), self.shards, str(loop.directory), tick_us(catalog))
+        read = partial(read_stream, self.spark, control=control)
+        frame = application_frame(deployment.host, deployment.streams, read, controls)
+        ask_partitions(self.spark, asked_streams(deployment.job), checkpoint.control)
+        delivery = Delivery(Editions(checkpoint), self.deployments, deployment, loop)
+        writer = frame.writeStream.queryName(catalog.name.replace(".", "_"))
+        writer = writer.foreachBatch(delivery).option("checkpointLocation", checkpoint.spark)
+        if self.options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self.options.trigger:
+            writer = writer.trigger(processingTime=self.options.trigger)
+        return writer.start(), delivery
+
+    def _is_alone(self, edition: Edition) -> bool:
+        last = self.checkpoint.last("offsets")
+        return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last).edition == edition
+
+    def _forget_budget(self) -> None:
+        """Shards remember their budget; a run without one must lift that of an earlier run."""
+        control = self.checkpoint.control
+        budgets = [detail for kind, detail in control.read(0, len(control)) if kind == "budget"]
+        if budgets and budgets[-1]["rows"] is not None:
+            control.append("budget", {"rows": None})
