@@ -1,7 +1,8 @@
 """How inner loops are compiled: decorators that keep the signature, and the result beside the module.
 
 Numba compiles a loop again when its own file has changed, and knows nothing of the loops and constants of other files that went
-into it. What is compiled is therefore forgotten when any file of loops beside it, or below it in `columnar`, has changed.
+into it. What is compiled is therefore forgotten when any file of loops beside it, in the folder above, or in `columnar` has
+changed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def forget_outdated(folder: Path) -> None:
     if folder in _SEEN:
         return
     _SEEN.add(folder)
-    sources = {*_COLUMNAR.glob("*.py"), *folder.glob("_*.py"), *folder.glob("layout.py")}
+    sources = {*_COLUMNAR.glob("*.py"), *folder.glob("_*.py"), *folder.glob("layout.py"), *folder.parent.glob("_*.py")}
     states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in sorted(sources)]
     kept, now = folder / "__pycache__", hashlib.sha256(repr(states).encode()).hexdigest()
     stamp = kept / _STAMP

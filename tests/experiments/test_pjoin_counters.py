@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock.experiments.pjoin.setup import Streams, columns_of, pjoin, xjoin
-from penstock.operators.joins.pjoin.config import Access
-from penstock.operators.joins.pjoin.items import run_items
+from penstock.experiments.joins.items import Items as JoinItems
+from penstock.experiments.joins.items import Trace
+from penstock.experiments.joins.playing import play
+from penstock.experiments.joins.xjoin_pjoin.config import Access, PJoinConfig
+from penstock.experiments.joins.xjoin_pjoin.join import PJoin
+from penstock.experiments.pjoin.setup import Streams, pjoin, total_work, xjoin
 from penstock.workloads.coins import integers
 from penstock.workloads.itemised import TUPLE, Items
 
@@ -68,21 +71,25 @@ class Simulation:
         return self.counts["probe_comparisons"] + self.counts["purge_scanned"]
 
 
+def played(config: PJoinConfig, items: Items) -> Trace:
+    return play(PJoin(config), JoinItems.from_workload(items), items.times_us[-1:])
+
+
 @pytest.mark.parametrize(("tuples_a", "tuples_b"), [(10, 10), (10, 20), (40, 40)])
 @pytest.mark.parametrize("threshold", [0, 1, 10, 100])
 def test_counters_equal_those_of_a_simulation_by_hand(tuples_a: int, tuples_b: int, threshold: int) -> None:
     items = Streams(tuples_a, tuples_b, seed=3, seconds=4.0).items()
     expected = Simulation(threshold).run(items)
     config = pjoin(threshold) if threshold else xjoin()
-    trace = run_items(config, columns_of(items), items.times_us[-1:])
+    trace = played(config, items)
     names = ("results", "inserts", "purged_on_the_fly", "purge_scanned", "purged")
     assert {name: trace.totals[name] for name in names} == {name: expected.counts[name] for name in names}
-    assert trace.state_rows[-1].tolist() == [stored.total() for stored in expected.stored]
+    assert trace.state[-1].tolist() == [stored.total() for stored in expected.stored]
 
 
 def test_purges_by_index_remove_the_same_and_look_at_nothing_else() -> None:
-    items = columns_of(Streams(10, 10, seed=3, seconds=4.0).items())
-    scan, index = (run_items(pjoin(10, access), items, items.ts[-1:]).totals for access in (Access.SCAN, Access.INDEX))
+    items = Streams(10, 10, seed=3, seconds=4.0).items()
+    scan, index = (played(pjoin(10, access), items).totals for access in (Access.SCAN, Access.INDEX))
     assert scan["purged"] == index["purged"] == index["purge_scanned"] < scan["purge_scanned"]
     assert scan["probe_comparisons"] == index["probe_comparisons"]
 
@@ -102,4 +109,4 @@ def test_the_best_threshold_depends_on_how_evenly_consecutive_keys_fall_into_buc
     assert work["evenly", 100] < work["evenly", 10]
     assert work["at random", 10] < work["at random", 100]
     for n in (10, 100):
-        assert run_items(pjoin(n), columns_of(items), items.times_us[-1:]).total_work == pytest.approx(work["evenly", n], rel=0.05)
+        assert total_work(played(pjoin(n), items)) == pytest.approx(work["evenly", n], rel=0.05)

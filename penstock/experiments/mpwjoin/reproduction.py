@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings
+from penstock.experiments.joins.items import Trace
 from penstock.experiments.measures import counted, in_seconds, listed, middle, ranged, spread_of
 from penstock.experiments.mpwjoin.setup import (
     GAP_MS,
@@ -27,7 +28,6 @@ from penstock.experiments.mpwjoin.setup import (
 )
 from penstock.experiments.pwjoin.setup import same_results, stored
 from penstock.experiments.pwjoin.timing import TimedOutput, output_panel
-from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.arrivals import MICROS
 from penstock.workloads.itemised import Items, PunctuatedStream, make_items
 
@@ -67,7 +67,7 @@ class _Pair:
     def has_same_results(self) -> bool:
         """The results of the first seconds one by one, of the whole stream their number."""
         part = _Pair.of(_compared(self.items), keep_results=True)
-        return same_results(part.ours, part.theirs) and self.ours.counters["results"] == self.theirs.counters["results"]
+        return same_results(part.ours, part.theirs) and self.ours.totals["results"] == self.theirs.totals["results"]
 
 
 @cache
@@ -143,7 +143,7 @@ def dropped_tuples(settings: Settings) -> Outcome:
     savings = [1.0 - ours / theirs for ours, theirs in states]
     outputs = timed(_one_punctuated(1, settings.timed(TIMED_SECONDS)), settings)
     rates, same = rate_ratios(outputs), all(same_results(pair.ours, pair.theirs) for pair in pairs)
-    results = [pair.ours.counters["results"] for pair in pairs]
+    results = [pair.ours.totals["results"] for pair in pairs]
     claims = (
         STATEMENTS["E-MW-3a"].judged(
             "E-MW-3a",
@@ -184,7 +184,7 @@ def _one_punctuated(seed: int, seconds: float = SECONDS) -> Items:
 
 
 def _same_bag(id: str, pairs: Sequence[_Pair]) -> Claim:
-    results = [pair.ours.counters["results"] for pair in pairs]
+    results = [pair.ours.totals["results"] for pair in pairs]
     same = sum(pair.has_same_results for pair in pairs)
     measured = f"equal on {same} of {len(pairs)} streams, {ranged(results)} results"
     return STATEMENTS[id].judged(id, same == len(pairs), measured, results=results)
@@ -211,7 +211,7 @@ def _touched_and_used(items: Items) -> tuple[int, int]:
     trace = play(PWJOIN, _compared(items), keep_results=True)
     by, partner = np.repeat(trace.result_items, STREAMS), trace.results.ravel()
     pairs = np.unique(by[by != partner] * np.int64(len(items)) + partner[by != partner])
-    return trace.counters["accessed"], len(pairs)
+    return trace.totals["accessed"], len(pairs)
 
 
 def _drawing(title: str, pairs: Sequence[_Pair], outputs: list[TimedOutput]) -> Drawing:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from penstock.experiments.contracts import Settings, Statement, statements
+from penstock.experiments.joins.items import Fate, Trace
+from penstock.experiments.joins.pwjoin.config import PWJoinConfig
 from penstock.experiments.pwjoin.setup import play as play_window_join
 from penstock.experiments.pwjoin.timing import TimedOutput, ratios_of, timed_parts
-from penstock.operators.joins.pwjoin.config import JoinConfig
-from penstock.operators.joins.pwjoin.trace import Fate, Trace
 from penstock.workloads.arrivals import MICROS
 from penstock.workloads.itemised import Items as StreamItems
 from penstock.workloads.itemised import PunctuatedStream, make_items
@@ -24,8 +24,8 @@ BUCKETS = 64
 
 STATEMENTS: Mapping[str, Statement] = statements(Path(__file__).parent)
 
-PWJOIN = JoinConfig.within(*[round(WINDOW * MICROS)] * STREAMS, buckets=BUCKETS)
-MWJOIN = PWJOIN.baseline(buckets=BUCKETS)
+PWJOIN = PWJoinConfig.within(*[round(WINDOW * MICROS)] * STREAMS, buckets=BUCKETS)
+MWJOIN = PWJOIN.baseline()
 
 
 #: Length of the streams whose processing is timed.
@@ -37,7 +37,7 @@ def items_of(tuples: int, seed: int = 1, seconds: float = SECONDS) -> StreamItem
     return make_items([PunctuatedStream(f"punct-asc-{tuples}-40", GAP_MS)] * STREAMS, seconds, seed, lockstep=True)
 
 
-def play(config: JoinConfig, items: StreamItems, keep_results: bool = False) -> Trace:
+def play(config: PWJoinConfig, items: StreamItems, keep_results: bool = False) -> Trace:
     """Run a join over the items, with samples up to the end."""
     return play_window_join(config, items, EVERY, keep_results)
 
@@ -55,11 +55,11 @@ def rate_ratios(outputs: list[TimedOutput]) -> list[float]:
 
 def accessed_per_tuple(trace: Trace) -> float:
     """Stored tuples that a new tuple looks at, on average."""
-    return trace.counters["accessed"] / trace.counters["tuples"]
+    return trace.totals["accessed"] / trace.totals["tuples"]
 
 
 def lookups_per_tuple(trace: Trace) -> float:
     """Lookups in an index or a table that a new tuple causes, on average."""
     # A punctuation looks up its value too, unless the join ignores it.
     of_punctuations = int(np.isin(trace.fates, (Fate.USED, Fate.REDUNDANT)).sum())
-    return (trace.counters["lookups"] - of_punctuations) / trace.counters["tuples"]
+    return (trace.totals["lookups"] - of_punctuations) / trace.totals["tuples"]

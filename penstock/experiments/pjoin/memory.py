@@ -7,6 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.joins.items import Items, Trace
+from penstock.experiments.joins.playing import play as play_join
+from penstock.experiments.joins.xjoin_pjoin.join import PJoin
 from penstock.experiments.measures import counted, in_seconds, is_increasing, listed, sample_times
 from penstock.experiments.pjoin.setup import (
     EVERY,
@@ -14,7 +17,6 @@ from penstock.experiments.pjoin.setup import (
     STATEMENTS,
     Streams,
     average,
-    columns_of,
     final_state,
     mean_state,
     pjoin,
@@ -22,8 +24,6 @@ from penstock.experiments.pjoin.setup import (
     play_seeds,
     xjoin,
 )
-from penstock.operators.joins.pjoin.items import run_items
-from penstock.operators.joins.pjoin.trace import Trace
 
 _TIME, _STATE = "time (s)", "tuples in state"
 
@@ -32,13 +32,13 @@ _LEAST_SEEDS = 8
 
 
 def _over_time(label: str, trace: Trace, stream: int | None = None) -> Series:
-    rows = trace.state_rows.sum(axis=1) if stream is None else trace.state_rows[:, stream]
-    return Series(label, in_seconds(trace.samples), rows)
+    rows = trace.state.sum(axis=1) if stream is None else trace.state[:, stream]
+    return Series(label, in_seconds(trace.sampled_at), rows)
 
 
 def _mean_over_time(label: str, traces: list[Trace]) -> Series:
-    means = np.mean([trace.state_rows.sum(axis=1) for trace in traces], axis=0)
-    return Series(label, in_seconds(traces[0].samples), means)
+    means = np.mean([trace.state.sum(axis=1) for trace in traces], axis=0)
+    return Series(label, in_seconds(traces[0].sampled_at), means)
 
 
 def pjoin_against_xjoin(settings: Settings) -> Outcome:
@@ -84,10 +84,10 @@ def _monotone(id: str, states: list[float], measured: str) -> Claim:
 
 
 def _equals_xjoin(seconds: float) -> Claim:
-    items = columns_of(Streams(10, 10, 1, seconds).items().without_punctuations())
-    ours, theirs = (run_items(config, items, sample_times(seconds, EVERY)) for config in (pjoin(1), xjoin()))
-    same = np.array_equal(ours.state_rows, theirs.state_rows) and all(
-        np.array_equal(ours.counters[name], theirs.counters[name]) for name in ("results", "probe_comparisons", "inserts")
+    items = Items.from_workload(Streams(10, 10, 1, seconds).items().without_punctuations())
+    ours, theirs = (play_join(PJoin(config), items, sample_times(seconds, EVERY)) for config in (pjoin(1), xjoin()))
+    same = np.array_equal(ours.state, theirs.state) and all(
+        np.array_equal(ours.samples[name], theirs.samples[name]) for name in ("results", "probe_comparisons", "inserts")
     )
     results, comparisons = ours.totals["results"], ours.totals["probe_comparisons"]
     return STATEMENTS["E-PJ-2c"].judged(

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from penstock.experiments.contracts import Settings, Statement, statements
+from penstock.experiments.joins.items import Items, Trace
+from penstock.experiments.joins.playing import play as play_join
+from penstock.experiments.joins.xjoin_pjoin.config import Access, PJoinConfig
+from penstock.experiments.joins.xjoin_pjoin.join import PJoin
 from penstock.experiments.measures import sample_times
-from penstock.operators.joins.pjoin.config import Access, PJoinConfig
-from penstock.operators.joins.pjoin.items import run_items
-from penstock.operators.joins.pjoin.trace import Items, Trace
+from penstock.model.batch import Int64s
 from penstock.workloads.itemised import Items as StreamItems
 from penstock.workloads.itemised import PunctuatedStream, make_items
 
@@ -58,7 +60,7 @@ def xjoin() -> PJoinConfig:
 @lru_cache(maxsize=1024)
 def play(config: PJoinConfig, streams: Streams) -> Trace:
     """Run a join over streams, with samples up to the end; several experiments look at the same runs."""
-    return run_items(config, columns_of(streams.items()), sample_times(streams.seconds, EVERY))
+    return play_join(PJoin(config), Items.from_workload(streams.items()), sample_times(streams.seconds, EVERY))
 
 
 def play_seeds(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Settings) -> list[Trace]:
@@ -67,20 +69,25 @@ def play_seeds(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Sett
     return [play(config, Streams(tuples_a, tuples_b, seed, seconds)) for seed in settings.seed_numbers()]
 
 
-def columns_of(items: StreamItems) -> Items:
-    """The items as the join takes them."""
-    return Items(items.kinds.astype(np.int8), items.streams.astype(np.int8), items.keys, items.times_us)
-
-
 def mean_state(trace: Trace) -> float:
     """Stored tuples of both streams, averaged over time."""
-    return float(trace.state_rows.sum(axis=1).mean())
+    return float(trace.state.sum(axis=1).mean())
 
 
 def final_state(trace: Trace, stream: int | None = None) -> float:
     """Stored tuples at the last sample, of one stream or of both."""
-    last = trace.state_rows[-1]
+    last = trace.state[-1]
     return float(last.sum() if stream is None else last[stream])
+
+
+def work(trace: Trace) -> Int64s:
+    """Probe comparisons and tuples scanned by purges, per sample: the measure of cost."""
+    return trace.samples["probe_comparisons"] + trace.samples["purge_scanned"]
+
+
+def total_work(trace: Trace) -> int:
+    """The same at the very end."""
+    return trace.totals["probe_comparisons"] + trace.totals["purge_scanned"]
 
 
 def average(values: Iterable[float]) -> float:

@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Panel, Series, Settings
+from penstock.experiments.joins.items import Items
+from penstock.experiments.joins.playing import play as play_join
+from penstock.experiments.joins.xjoin_pjoin.config import PJoinConfig
+from penstock.experiments.joins.xjoin_pjoin.join import PJoin
 from penstock.experiments.measures import counted, middle, output_over_time
-from penstock.experiments.pjoin.setup import STATEMENTS, Streams, columns_of, pjoin, xjoin
-from penstock.operators.joins.pjoin.config import PJoinConfig
-from penstock.operators.joins.pjoin.items import ItemRun, run_items
-from penstock.operators.joins.pjoin.trace import Items
+from penstock.experiments.pjoin.setup import STATEMENTS, Streams, pjoin, xjoin
 
 #: Length of the stream: long enough that what grows with the state, not what every item costs, decides. A quick look is not.
 _SECONDS, _QUICK_SECONDS = 240.0, 40.0
@@ -24,10 +25,10 @@ _PARTS, _MOMENTS = 24, 20
 
 def limited_by_processor(settings: Settings) -> tuple[Claim, Panel]:
     """Both joins take items as fast as they can; output is drawn over the time they needed."""
-    items = columns_of(Streams(30, 30, 1, _QUICK_SECONDS if settings.is_quick else _SECONDS).items())
-    parts = _parts(items)
+    items = Items.from_workload(Streams(30, 30, 1, _QUICK_SECONDS if settings.is_quick else _SECONDS).items())
+    parts = _parts(len(items))
     outputs = _outputs(items, parts)
-    turns = _timed((pjoin(1), xjoin()), parts, settings.repetitions)
+    turns = _timed((pjoin(1), xjoin()), items, parts, settings.repetitions)
     ours, theirs = (np.median(found, axis=0).tolist() for found in turns)
     moments, curves = compared(ours, theirs, outputs)
     held = is_ahead(curves)
@@ -61,31 +62,32 @@ def is_ahead(curves: list[list[float]]) -> bool:
     return all(mine >= other for mine, other in zip(ours, theirs, strict=True))
 
 
-def _parts(items: Items) -> list[Items]:
-    cuts = [len(items) * part // _PARTS for part in range(_PARTS + 1)]
-    slices = [slice(first, last) for first, last in pairwise(cuts)]
-    return [Items(items.kind[part], items.stream[part], items.key[part], items.ts[part]) for part in slices]
+def _parts(count: int) -> list[tuple[int, int]]:
+    """First item of each part, and the first after it."""
+    return list(pairwise(count * part // _PARTS for part in range(_PARTS + 1)))
 
 
-def _outputs(items: Items, parts: list[Items]) -> list[float]:
+def _outputs(items: Items, parts: list[tuple[int, int]]) -> list[float]:
     """Results after each part; the same for both joins."""
-    ends = np.array([part.ts[-1] for part in parts], np.int64)
-    found: list[float] = run_items(pjoin(1), items, ends).counters["results"].astype(np.float64).tolist()
+    ends = items.ts[[stop - 1 for _, stop in parts]]
+    found: list[float] = play_join(PJoin(pjoin(1)), items, ends).samples["results"].astype(np.float64).tolist()
     return found
 
 
-def _timed(configs: tuple[PJoinConfig, ...], parts: list[Items], repetitions: int) -> list[list[list[float]]]:
+def _timed(
+    configs: tuple[PJoinConfig, ...], items: Items, parts: list[tuple[int, int]], repetitions: int
+) -> list[list[list[float]]]:
     """Time each join has taken after each part, turn by turn; joins take turns, so that a slow moment strikes all of them."""
     for config in configs:
         # Loops are compiled on their first call.
-        ItemRun(config).feed(parts[0])
-    turns = [[_one_turn(config, parts) for config in configs] for _ in range(repetitions)]
+        _one_turn(config, items, parts[:1])
+    turns = [[_one_turn(config, items, parts) for config in configs] for _ in range(repetitions)]
     return [[turn[place] for turn in turns] for place in range(len(configs))]
 
 
-def _one_turn(config: PJoinConfig, parts: list[Items]) -> list[float]:
-    run, began, taken = ItemRun(config), time.process_time(), []
-    for part in parts:
-        run.feed(part)
+def _one_turn(config: PJoinConfig, items: Items, parts: list[tuple[int, int]]) -> list[float]:
+    join, fates, began, taken = PJoin(config), np.zeros(len(items), np.int8), time.process_time(), []
+    for start, stop in parts:
+        join.process(items, fates, start, stop)
         taken.append(time.process_time() - began)
     return taken

@@ -8,13 +8,25 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.joins.items import Trace
+from penstock.experiments.joins.xjoin_pjoin.config import Access, PJoinConfig
+from penstock.experiments.joins.xjoin_pjoin.registry import PAIRED
 from penstock.experiments.measures import counted, growth, in_seconds, linear_fit, listed, rate_between
-from penstock.experiments.pjoin.setup import EVERY, SECONDS, STATEMENTS, Streams, average, pjoin, play, play_seeds, xjoin
+from penstock.experiments.pjoin.setup import (
+    EVERY,
+    SECONDS,
+    STATEMENTS,
+    Streams,
+    average,
+    pjoin,
+    play,
+    play_seeds,
+    total_work,
+    work,
+    xjoin,
+)
 from penstock.experiments.pjoin.timing import compared, is_ahead, limited_by_processor
 from penstock.model.batch import Int64s
-from penstock.operators.joins.pjoin.config import Access, PJoinConfig
-from penstock.operators.joins.pjoin.registry import PAIRED
-from penstock.operators.joins.pjoin.trace import Trace
 from penstock.workloads.itemised import PUNCTUATION, Items
 
 _TIME = "time (s)"
@@ -24,7 +36,7 @@ def steady_output(settings: Settings) -> Outcome:
     """E-PJ-3: comparisons and output over time, 30 tuples per punctuation."""
     ours, theirs = (play_seeds(config, 30, 30, settings) for config in (pjoin(1), xjoin()))
     comparisons = tuple(
-        Series(label, in_seconds(traces[0].samples), growth(traces[0].counters["probe_comparisons"]) / EVERY)
+        Series(label, in_seconds(traces[0].sampled_at), growth(traces[0].samples["probe_comparisons"]) / EVERY)
         for label, traces in (("PJoin-1", ours), ("XJoin", theirs))
     )
     limited, panel = limited_by_processor(settings)
@@ -35,9 +47,9 @@ def steady_output(settings: Settings) -> Outcome:
 
 def _pace(id: str, traces: list[Trace], at_most: float = np.inf, at_least: float = 0.0) -> Claim:
     """Compare the last quarter of the stream with the first."""
-    quarter = float(in_seconds(traces[0].samples)[-1]) / 4
+    quarter = float(in_seconds(traces[0].sampled_at)[-1]) / 4
     early, late = (
-        average(rate_between(trace.samples, trace.counters["probe_comparisons"], *span) for trace in traces)
+        average(rate_between(trace.sampled_at, trace.samples["probe_comparisons"], *span) for trace in traces)
         for span in ((0.0, quarter), (3 * quarter, 4 * quarter))
     )
     held = at_least <= late / early <= at_most
@@ -48,7 +60,7 @@ def _pace(id: str, traces: list[Trace], at_most: float = np.inf, at_least: float
 def _same_work(ours: list[Trace], theirs: list[Trace]) -> Claim:
     """Work instead of time: what a processor that only compares and scans would show."""
     pairs = [
-        compared(mine.work.tolist(), other.work.tolist(), mine.counters["results"].tolist())[1]
+        compared(work(mine).tolist(), work(other).tolist(), mine.samples["results"].tolist())[1]
         for mine, other in zip(ours, theirs, strict=True)
     ]
     final = [average(curves[at][-1] for curves in pairs) for at in (0, 1)]
@@ -88,7 +100,7 @@ def purge_thresholds(settings: Settings) -> Outcome:
 
 
 def _mean_work(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Settings) -> float:
-    return average(trace.total_work for trace in play_seeds(config, tuples_a, tuples_b, settings))
+    return average(total_work(trace) for trace in play_seeds(config, tuples_a, tuples_b, settings))
 
 
 def fewer_punctuations(settings: Settings) -> Outcome:
@@ -96,19 +108,19 @@ def fewer_punctuations(settings: Settings) -> Outcome:
     sizes = (20, 40)
     runs = {size: play_seeds(pjoin(1), 10, size, settings) for size in sizes}
     scans = [average(trace.totals["purge_scanned"] for trace in runs[size]) for size in sizes]
-    work = [average(trace.total_work for trace in runs[size]) for size in sizes]
+    total = [average(total_work(trace) for trace in runs[size]) for size in sizes]
     claim = STATEMENTS["E-PJ-7"].judged(
         "E-PJ-7",
-        scans[0] > scans[1] and work[0] > work[1],
-        f"scanned {listed(scans)}, work {listed(work)}",
+        scans[0] > scans[1] and total[0] > total[1],
+        f"scanned {listed(scans)}, work {listed(total)}",
         purge_scanned=scans,
-        work=work,
+        work=total,
     )
-    probes = [total - scanned for total, scanned in zip(work, scans, strict=True)]
+    probes = [both - scanned for both, scanned in zip(total, scans, strict=True)]
     bars = (Series("scanned by purges", range(2), scans), Series("compared by probes", range(2), probes))
     panel = Panel("tuples per punctuation of B", "tuples", bars, "bars", tuple(map(str, sizes)))
     lines = tuple(
-        Series(f"B {size} tuples per punctuation", in_seconds(runs[size][0].samples), runs[size][0].work) for size in sizes
+        Series(f"B {size} tuples per punctuation", in_seconds(runs[size][0].sampled_at), work(runs[size][0])) for size in sizes
     )
     over_time = Panel(_TIME, "tuples compared and scanned", lines)
     return Outcome((claim,), Drawing("Work of PJoin-1, A 10 tuples per punctuation", (panel, over_time)))
@@ -150,7 +162,7 @@ def paired_propagation(settings: Settings) -> Outcome:
     config = PJoinConfig.published(1, registry=PAIRED.with_spilled_state())
     streams = [Streams(40, 40, seed, settings.seconds(SECONDS)) for seed in settings.seed_numbers()]
     runs = [(play(config, stream), stream.items()) for stream in streams]
-    fits = [linear_fit(in_seconds(trace.samples), _punctuations(trace).astype(np.float64)) for trace, _ in runs]
+    fits = [linear_fit(in_seconds(trace.sampled_at), _punctuations(trace).astype(np.float64)) for trace, _ in runs]
     pairs = [(trace.totals["propagated"], _least_punctuations(items)) for trace, items in runs]
     claims = (
         STATEMENTS["E-PJ-10a"].judged("E-PJ-10a", min(fits) > 0.99, f"R² {min(fits):.4f} or more", r_squared=fits),
@@ -163,9 +175,9 @@ def paired_propagation(settings: Settings) -> Outcome:
         ),
     )
     trace, items = runs[0]
-    at = in_seconds(trace.samples)
+    at = in_seconds(trace.sampled_at)
     lines = (
-        Series("arrived on both inputs", at, _arrived(items, trace.samples)),
+        Series("arrived on both inputs", at, _arrived(items, trace.sampled_at)),
         Series("left the join", at, _punctuations(trace)),
     )
     panel = Panel(_TIME, "punctuations", lines, "steps")
@@ -173,7 +185,7 @@ def paired_propagation(settings: Settings) -> Outcome:
 
 
 def _punctuations(trace: Trace) -> Int64s:
-    return trace.counters["propagated"]
+    return trace.samples["propagated"]
 
 
 def _least_punctuations(items: Items) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.joins.items import Trace
+from penstock.experiments.joins.pwjoin.config import PWJoinConfig
 from penstock.experiments.measures import counted, in_seconds, is_increasing, listed, middle
 from penstock.experiments.pwjoin.setup import (
     GAPS_MS,
@@ -21,8 +23,6 @@ from penstock.experiments.pwjoin.setup import (
     wjoin,
 )
 from penstock.experiments.pwjoin.timing import output_panel, ratios_of, time_ratios, timed_parts
-from penstock.operators.joins.pwjoin.config import JoinConfig
-from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.itemised import Items
 
 _TIME, _STATE = "time (s)", "tuples in state"
@@ -103,13 +103,13 @@ def output_rates(settings: Settings) -> Outcome:
     return Outcome(claims, Drawing("Output of PWJoin and WJoin, limited by the processor", panels))
 
 
-def _both_joins(size: float) -> tuple[JoinConfig, JoinConfig]:
+def _both_joins(size: float) -> tuple[PWJoinConfig, PWJoinConfig]:
     return pwjoin(size, size), wjoin(size, size)
 
 
 def _same_bag(size: float, items: Items) -> tuple[bool, int]:
     ours, theirs = (play(config, items, keep_results=True) for config in _both_joins(size))
-    return same_results(ours, theirs), ours.counters["results"]
+    return same_results(ours, theirs), ours.totals["results"]
 
 
 def _rate_claim(id: str, ratio: dict[tuple[float, float], list[float]], least: float) -> Claim:
@@ -134,7 +134,7 @@ def useless_punctuations(settings: Settings) -> Outcome:
     pairs = [(play(pwjoin(size, size), items), play(wjoin(size, size), items)) for items in streams]
     turns = [time_ratios(*_both_joins(size), items, settings.repetitions) for items in long]
     ratios = [float(np.median(found)) for found in turns]
-    removed = sum(ours.counters[name] for ours, _ in pairs for name in ("purged", "purged_on_the_fly", "dropped"))
+    removed = sum(ours.totals[name] for ours, _ in pairs for name in ("purged", "purged_on_the_fly", "dropped"))
     markers = [int(ours.samples["markers"].max()) for ours, _ in pairs]
     claims = (
         STATEMENTS["E-PW-3a"].judged(
@@ -177,7 +177,7 @@ def no_punctuations(settings: Settings) -> Outcome:
     same = all(_equal_samples(ours, theirs) for ours, theirs in pairs)
     turns = [time_ratios(*_both_joins(size), items, settings.repetitions) for items in long]
     ratios = [float(np.median(found)) for found in turns]
-    results = [ours.counters["results"] for ours, _ in pairs]
+    results = [ours.totals["results"] for ours, _ in pairs]
     claims = (
         STATEMENTS["E-PW-6a"].judged(
             "E-PW-6a", same, f"{'equal' if same else 'different'}: {listed(results)} results", results=results

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.joins.items import Trace
 from penstock.experiments.measures import counted, in_seconds, listed
 from penstock.experiments.pwjoin.setup import GAPS_MS, STATEMENTS, items_of, paired_pjoin, play, pwjoin
 from penstock.model.batch import Int64s
-from penstock.operators.joins.pwjoin.trace import Trace
 from penstock.workloads.arrivals import MICROS
 from penstock.workloads.itemised import PUNCTUATION, Items
 
@@ -72,7 +72,7 @@ def one_sided_punctuations(settings: Settings) -> Outcome:
     window = 5.0
     runs = {gap: [_one_sided(gap, window, seed) for seed in settings.seed_numbers()] for gap in GAPS_MS}
     everything = [run for gap in GAPS_MS for run in runs[gap]]
-    paired = sum(run.theirs.counters["propagated"] for run in everything)
+    paired = sum(run.theirs.totals["propagated"] for run in everything)
     exact = all(_leaves_on_time(run.ours, run.items, window) for run in everything)
     first = runs[10.0][0]
     announced = first.items.punctuations

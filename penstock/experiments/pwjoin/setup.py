@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from penstock.experiments.contracts import Statement, statements
+from penstock.experiments.joins.items import Items, Trace
+from penstock.experiments.joins.playing import play as play_join
+from penstock.experiments.joins.pwjoin.config import PWJoinConfig
+from penstock.experiments.joins.pwjoin.join import PWJoin
 from penstock.model.batch import Int64s
-from penstock.operators.joins.pwjoin.config import JoinConfig
-from penstock.operators.joins.pwjoin.run import run_items
-from penstock.operators.joins.pwjoin.trace import Items, Trace
 from penstock.workloads.arrivals import MICROS
 from penstock.workloads.itemised import Items as StreamItems
 from penstock.workloads.itemised import PunctuatedStream, make_items
@@ -40,29 +41,26 @@ def items_of(
     return make_items(streams, seconds, seed)
 
 
-def pwjoin(*windows: float | None) -> JoinConfig:
+def pwjoin(*windows: float | None) -> PWJoinConfig:
     """PWJoin with windows of so many seconds; None is unbounded."""
-    return JoinConfig.within(*(None if size is None else round(size * MICROS) for size in windows), buckets=BUCKETS)
+    return PWJoinConfig.within(*(None if size is None else round(size * MICROS) for size in windows), buckets=BUCKETS)
 
 
-def wjoin(*windows: float | None) -> JoinConfig:
+def wjoin(*windows: float | None) -> PWJoinConfig:
     """The window join that is blind to punctuations."""
-    return pwjoin(*windows).baseline(buckets=BUCKETS)
+    return pwjoin(*windows).baseline()
 
 
-def paired_pjoin() -> JoinConfig:
+def paired_pjoin() -> PWJoinConfig:
     """PJoin that lets a value go when both streams have closed it: no windows, no early propagation."""
-    return replace(JoinConfig.within(None, None, buckets=BUCKETS), early_propagation=False)
+    return replace(PWJoinConfig.within(None, None, buckets=BUCKETS), early_propagation=False)
 
 
-def play(config: JoinConfig, items: StreamItems, every: float = 2.0, keep_results: bool = False) -> Trace:
+def play(config: PWJoinConfig, items: StreamItems, every: float = 2.0, keep_results: bool = False) -> Trace:
     """Run a join over the items, with a sample every so many seconds and one at the end."""
-    return run_items(config, columns_of(items), round(every * MICROS), keep_results)
-
-
-def columns_of(items: StreamItems) -> Items:
-    """The items as the join takes them."""
-    return Items.columns(items.kinds, items.streams, items.times_us, items.keys)
+    first, last, step = int(items.times_us[0]), int(items.times_us[-1]), round(every * MICROS)
+    times = np.append(np.arange(first + step, last, step), last)
+    return play_join(PWJoin(config, keep_results), Items.from_workload(items), times)
 
 
 def same_results(left: Trace, right: Trace) -> bool:

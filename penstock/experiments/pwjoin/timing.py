@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.experiments.contracts import Panel, Series
-from penstock.experiments.pwjoin.setup import columns_of
-from penstock.operators.joins.pwjoin.config import JoinConfig
-from penstock.operators.joins.pwjoin.core import JoinCore
-from penstock.workloads.itemised import Items
+from penstock.experiments.joins.items import Items
+from penstock.experiments.joins.pwjoin.config import PWJoinConfig
+from penstock.experiments.joins.pwjoin.join import PWJoin
+from penstock.workloads.itemised import Items as StreamItems
 
 #: Parts of the stream after which time is taken.
 _PARTS = 16
@@ -31,7 +31,7 @@ class TimedOutput:
     turns: list[list[float]]
 
 
-def timed_parts(configs: Sequence[JoinConfig], items: Items, repetitions: int) -> list[TimedOutput]:
+def timed_parts(configs: Sequence[PWJoinConfig], items: StreamItems, repetitions: int) -> list[TimedOutput]:
     """Median of several turns; the joins take turns, so that a slow moment of the machine strikes all of them.
 
     It is the processor's time: on a quiet machine that is the time on the clock, and on a busy one other programs do not
@@ -69,18 +69,18 @@ def output_panel(timed: Sequence[TimedOutput], names: Sequence[str], title: str 
     return Panel("processor time (s)", "output tuples", lines, title=title)
 
 
-def time_ratios(ours: JoinConfig, theirs: JoinConfig, items: Items, repetitions: int) -> list[float]:
+def time_ratios(ours: PWJoinConfig, theirs: PWJoinConfig, items: StreamItems, repetitions: int) -> list[float]:
     """Time of the first join over that of the second for all items, turn by turn."""
     return ratios_of(*timed_parts((ours, theirs), items, repetitions))
 
 
-def _one_turn(config: JoinConfig, items: Items) -> TimedOutput:
-    columns, core = columns_of(items), JoinCore(config)
-    rows, fates = np.arange(len(items), dtype=np.int64), np.zeros(len(items), np.int8)
+def _one_turn(config: PWJoinConfig, stream_items: StreamItems) -> TimedOutput:
+    items, join = Items.from_workload(stream_items), PWJoin(config)
+    fates = np.zeros(len(items), np.int8)
     cuts = [len(items) * part // _PARTS for part in range(_PARTS + 1)]
     seconds, outputs, began = [], [], time.process_time()
     for start, stop in pairwise(cuts):
-        core.process(columns, rows, fates, start, stop)
+        join.process(items, fates, start, stop)
         seconds.append(time.process_time() - began)
-        outputs.append(float(core.counters()["results"]))
+        outputs.append(float(join.counters()["results"]))
     return TimedOutput(seconds, outputs, [seconds])
