@@ -112,7 +112,7 @@ def run(
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option(help="Limit for rows of joins that can spill, such as '512 MB'; each gets what it needs."),
+        typer.Option(help="Limit for the state of all operators, such as '512 MB'; joins spill what is more."),
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Go on beside files of other checkpoints in the output directories, under other names.")
@@ -155,7 +155,7 @@ def explain(
 def tune(
     file: File,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query whose joins change.")],
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE …", help="Such as purge_threshold=100 memory_rows=50000.")],
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE …", help="Such as memory_bytes=100000000.")],
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
 ) -> None:
     """Change parameters of joins while an application runs; its next micro-batch obeys."""

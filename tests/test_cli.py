@@ -166,18 +166,18 @@ def test_tune_writes_a_decision_for_the_run_of_a_checkpoint_and_refuses_mistakes
     file, checkpoint = tmp_path / "joined.sql", tmp_path / "checkpoint"
     file.write_text(UNBOUNDED.replace("SELECT a.item", "SELECT /*+ XJOIN */ a.item"))
     given = ("tune", str(file), "pairs", "--checkpoint", str(checkpoint))
-    result = penstock(*given, "memory_rows=5")
+    result = penstock(*given, "memory_bytes=5")
     assert result.exit_code == 2
     assert "the checkpoint of no run" in result.stderr
     place = Checkpoint(checkpoint)
     place.fixed_at_first_start("shards", 2)
     place.settle_edition(Edition.first("joined", file.read_text(), 0))
-    assert "Did you mean 'memory_rows'" in penstock(*given, "memory_row=5").stderr
-    result = penstock(*given, "memory_rows=5")
+    assert "Did you mean 'memory_bytes'" in penstock(*given, "memory_byte=5").stderr
+    result = penstock(*given, "memory_bytes=5")
     assert result.exit_code == 0
     assert result.stdout == "decision 0: the next micro-batch of 'pairs' obeys it\n"
     (decision,) = (checkpoint / "penstock" / "control").glob("*.json")
-    assert json.loads(decision.read_text())["detail"]["memory_rows"] == 5
+    assert json.loads(decision.read_text())["detail"]["memory_bytes"] == 5
 
 
 def test_check_refuses_a_hint_that_would_stop_the_run(tmp_path: Path) -> None:

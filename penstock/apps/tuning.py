@@ -60,14 +60,14 @@ def parse_settings(items: list[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> parse_settings(["purge_threshold=100", "registry=pull", "memory_rows=null"])
-    {'purge_threshold': 100, 'registry': 'pull', 'memory_rows': None}
+    >>> parse_settings(["max_drop_markers=1000", "memory_bytes=null"])
+    {'max_drop_markers': 1000, 'memory_bytes': None}
     """
     found = {}
     for item in items:
         name, equals, text = item.partition("=")
         if not equals or not name.strip():
-            raise InvalidOption(f"'{item}' is no parameter; write name=value, such as purge_threshold=100", "penstock tune")
+            raise InvalidOption(f"'{item}' is no parameter; write name=value, such as memory_bytes=100000000", "penstock tune")
         found[name.strip()] = _value(text.strip())
     return found
 

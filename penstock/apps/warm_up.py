@@ -27,17 +27,13 @@ from penstock.workloads.playback import Playback
 _TICKS_PER_BATCH, _BATCHES = 4_000, 3
 
 _FEED = "bids_per_item '10', open_items '60', rate '10000'"
-#: Joins that no example uses, because they run by hint only; some spill, one of them by scopes.
-_HINTED = f"""
+#: What no example uses: a join that spills, patterns of all kinds.
+_UNUSED = f"""
 CREATE STREAM auction (item_id BIGINT, opens TIMESTAMP, UNIQUE (item_id), WATERMARK opens DELAY OF INTERVAL 0 SECONDS)
   USING feed OPTIONS (workload 'auction.auction', {_FEED});
 CREATE STREAM bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, mark STRING, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
   USING feed OPTIONS (workload 'auction.bid', marks 'constant', {_FEED}) PUNCTUATIONS FROM mark;
-CREATE CQ xjoin AS SELECT /*+ XJOIN(memory_rows = 500) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
-CREATE STREAM sorted_bid (item_id BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 0 SECONDS)
-  USING feed OPTIONS (workload 'auction.bid', {_FEED}) PUNCTUATE item_id BY SORTING 500 ROWS;
-CREATE CQ scoped AS SELECT /*+ PJOIN(memory_rows = 500) */ b.price FROM auction a, sorted_bid b WHERE a.item_id = b.item_id;
-CREATE CQ pjoin AS SELECT /*+ PJOIN(memory_rows = 50) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
+CREATE CQ spilled AS SELECT /*+ XJOIN(memory_bytes = 5000) */ b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
 CREATE CONSTRAINT opened ON (item_id) AS AT_MOST_ONCE(auction), PRIOR(auction, bid);
 CREATE CQ scanned AS EVENT SEQ(auction c, bid a, bid b) WHERE [item_id] AND a.price < b.price WITHIN 50 milliseconds
   RETURN b.price;
@@ -45,12 +41,7 @@ CREATE CQ grown AS EVENT SEQ(bid+ a[], !(auction n), bid b) WHERE [item_id] AND 
   AND b.price < avg(a.price) WITHIN 50 milliseconds;
 CREATE CQ collapsed AS EVENT SEQ(auction c, bid+ a[], bid b) WHERE [item_id] WITHIN 50 milliseconds
   RETURN b.price, count(a) AS bids OPTIONS (kleene 'collapse', reasoning 'exact');
-""" + "".join(
-    f"""
-CREATE CQ windows_{number} AS SELECT /*+ {hint} */ b.price
-  FROM auction a [RANGE 50 MILLISECONDS], bid b [RANGE 50 MILLISECONDS] WHERE a.item_id = b.item_id;"""
-    for number, hint in enumerate(("WJOIN", "PWJOIN", "PWJOIN(state = 'split')"))
-)
+"""
 #: A star and a path, which multiway joins run in loops of their own.
 _MULTIWAY = "".join(
     f"""
@@ -76,13 +67,13 @@ def warm_up() -> None:
     parts with loops of their own go first.
     """
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as processes:
-        for part in [processes.submit(_compile, name) for name in ("_hinted", "_multiway", *EXAMPLES, "_orders")]:
+        for part in [processes.submit(_compile, name) for name in ("_unused", "_multiway", *EXAMPLES, "_orders")]:
             part.result()
 
 
 def _compile(name: str) -> None:
-    if name == "_hinted":
-        _play(parse_application(_HINTED))
+    if name == "_unused":
+        _play(parse_application(_UNUSED))
     elif name == "_multiway":
         _play(parse_application(_MULTIWAY))
     elif name == "_orders":

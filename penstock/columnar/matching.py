@@ -133,10 +133,16 @@ def occur_behind(known: npt.NDArray[np.uint8], values: UInt64s, wanted: UInt64s)
     >>> occur_behind(prefixes(values), values, np.array([2**60, 5, 2**63 + 1, 3], np.uint64)).tolist()
     [True, False, False, True]
     """
-    found: npt.NDArray[np.bool_] = _have_prefix(known, wanted, np.uint64(64 - (len(known).bit_length() + 2)))
+    found = have_prefix(known, wanted)
     candidates = np.flatnonzero(found)
     if len(candidates):
         found[candidates] = occur(values, wanted[candidates])
+    return found
+
+
+def have_prefix(known: npt.NDArray[np.uint8], wanted: UInt64s) -> npt.NDArray[np.bool_]:
+    """Which values may occur, as their prefixes do."""
+    found: npt.NDArray[np.bool_] = _have_prefix(known, wanted, np.uint64(64 - (len(known).bit_length() + 2)))
     return found
 
 
@@ -162,19 +168,24 @@ def _first_at(ts: Any, start: Any, end: Any, least: Any) -> Any:
 
 
 @njit(cache=True)
-def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any) -> Any:
+def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, begin: Any, resume: Any, most: Any) -> Any:
     """Pairs (run row, probe row) of equal hash with low ≤ run ts ≤ high, the bounds being the probe row's.
 
     Both sides ascend by hash, the run also by time within a hash, so this is a merge. Returns two index arrays, ascending by
-    probe row.
+    probe row, of at most `most` pairs, and where to go on: a probe row (behind the last one: nothing is left) and a run row.
+
+    Parameters
+    ----------
+    begin, resume
+        Where to begin: 0 and -1, or what the call before has returned.
     """
-    capacity = max(len(hashes) * 2, 1024)
+    capacity = max(min(len(hashes) * 2, most), 1024)
     left = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
     found = 0
     start = 0
     end = 0
-    for i in range(len(hashes)):
+    for i in range(begin, len(hashes)):
         h = hashes[i]
         if start == end or run_hashes[start] != h:
             start = _reach(run_hashes, end, h)
@@ -184,17 +195,20 @@ def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any) -
             if run_hashes[start] != h:
                 continue
             end = _reach(run_hashes, start, h + np.uint64(1)) if h != _MOST else len(run_hashes)
-        for j in range(_first_at(run_ts, start, end, low[i]), end):
+        first = resume if i == begin and resume >= 0 else _first_at(run_ts, start, end, low[i])
+        for j in range(first, end):
             if run_ts[j] > high[i]:
                 break
+            if found == most:
+                return left[:found], right[:found], i, j
             if found == capacity:
-                capacity *= 2
+                capacity = min(capacity * 2, max(most, capacity + 1))
                 left = _grown(left, capacity)
                 right = _grown(right, capacity)
             left[found] = j
             right[found] = i
             found += 1
-    return left[:found], right[:found]
+    return left[:found], right[:found], len(hashes), -1
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ from penstock.model.punctuation import Punctuation
 
 #: Rows an operator gets at once when a budget is in force: the grain of scheduling.
 SLICE_ROWS = 8192
+#: Answers are handed to the host when there are so many, so that those of one micro-batch need not fit into memory.
+ANSWER_ROWS = 1 << 20
 
 #: Decisions that entries obey behind the rows of a micro-batch.
 _OF_TIME = (CLOCK, HEARTBEAT)
@@ -106,6 +108,7 @@ class Kernel:
             if spill is not None and isinstance(work.operator, Spilling):
                 work.operator.spill_to(spill)
         self._answers: list[Answer] = []
+        self._answer_rows = 0
         self._refused: list[Quarantined] = []
         #: Rows refused since the checkpoint began, by entry or operator and by reason.
         self._set_aside: dict[str, Counter[str]] = {}
@@ -150,9 +153,14 @@ class Kernel:
 
     def run(self) -> None:
         """Work until the queues are empty or the budget is used up."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """The same; stops wherever there are so many answers that the host should `take` them first."""
         left = self._budget_rows
         while (chosen := self.policy.pick(self.views())) is not None:
-            done = self._step(self._work[chosen], left)
+            done = yield from self._step(self._work[chosen], left)
             if left is not None:
                 left -= done
                 if left <= 0 and self.waiting_rows:
@@ -161,7 +169,7 @@ class Kernel:
     def take(self) -> tuple[list[Answer], list[Quarantined]]:
         """Answers and refused rows since the last call."""
         answers, refused = self._answers, self._refused
-        self._answers, self._refused = [], []
+        self._answers, self._refused, self._answer_rows = [], [], 0
         return answers, refused
 
     # -- decisions ----------------------------------------------------------------------------------------------------
@@ -274,7 +282,10 @@ class Kernel:
             self._changed.add(target)
             work.queue.append(item)
             work.waiting_rows += item.rows
-        self._answers += [Answer(output, element) for output in self._outputs_of.get(port, ())]
+        outputs = self._outputs_of.get(port, ())
+        self._answers += [Answer(output, element) for output in outputs]
+        if isinstance(element, Batch):
+            self._answer_rows += element.num_rows * len(outputs)
 
     def _emit(self, work: _Work, elements: Iterable[Element | Quarantined | Routed]) -> None:
         for element in elements:
@@ -296,7 +307,7 @@ class Kernel:
         named = {port for port in (*self.graph.consumers, *self._outputs_of) if port[0] == node}
         return sorted(named) or [(node, "")]
 
-    def _step(self, work: _Work, left: int | None) -> int:
+    def _step(self, work: _Work, left: int | None) -> Generator[None, None, int]:
         """Let one operator process the head of its queue, or a slice of it; returns the rows used."""
         item = self._head(work, left)
         started = self.clock()
@@ -309,10 +320,39 @@ class Kernel:
         else:
             results = work.operator.on_metadata(item.port, element)
         work.nanoseconds += self.clock() - started
-        self._emit(work, results)
+        if isinstance(results, Iterator):
+            yield from self._emit_piecewise(work, results)
+        else:
+            self._emit(work, results)
+        if self._answer_rows > ANSWER_ROWS:
+            yield
         if isinstance(element, End):
             self._retire(work, element)
         return item.rows
+
+    def _emit_piecewise(self, work: _Work, results: Iterator[Element | Quarantined | Routed]) -> Iterator[None]:
+        """Results that do not fit into memory: each piece goes all the way before the next one is made, whatever the policy."""
+        behind = [self._work[node] for node in self._behind(work.node.id)]
+        while True:
+            started = self.clock()
+            piece = next(results, None)
+            work.nanoseconds += self.clock() - started
+            if piece is None:
+                return
+            self._emit(work, [piece])
+            for other in behind:
+                while other.queue:
+                    yield from self._step(other, None)
+            if self._answer_rows > ANSWER_ROWS:
+                yield
+
+    def _behind(self, node: str) -> list[str]:
+        """The operators that get something of what a node emits, each behind those it hears from."""
+        reached = {node}
+        for other in self.graph.nodes:
+            if any(source in reached for source, _ in other.sources):
+                reached.add(other.id)
+        return [other.id for other in self.graph.nodes if other.id in reached - {node} and other.id in self._work]
 
     def _head(self, work: _Work, left: int | None) -> _Item:
         self._changed.add(work.node.id)
@@ -327,7 +367,7 @@ class Kernel:
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
-    def _ended(self, work: _Work, end: End) -> Sequence[Element | Quarantined | Routed]:
+    def _ended(self, work: _Work, end: End) -> Iterable[Element | Quarantined | Routed]:
         """Count the end on each port; the operator hears of it once, when all ports have it."""
         work.ended[end.query] = work.ended.get(end.query, 0) + 1
         if work.ended[end.query] < len(work.node.sources):

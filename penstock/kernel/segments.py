@@ -7,7 +7,7 @@ segments under these identifiers, write only new ones and remove missing ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from penstock.errors import StateFormat
 from penstock.kernel.contracts import State
 
 #: Raised when the layout of segments or records changes; older formats must be read or refused by name.
-FORMAT = 5
+FORMAT = 6
 
 #: Key in the schema metadata of a segment that its operator does not hold in memory; no host should either.
 SPILLED = b"penstock.spilled"
@@ -66,6 +66,21 @@ def prefixed(prefix: str, state: State) -> State:
 
 def part_of(prefix: str, state: State) -> State:
     """Inverse of `prefixed` on a merged state."""
-    start = prefix + "/"
-    segments = {key[len(start) :]: rows for key, rows in state.segments.items() if key.startswith(start)}
-    return State(state.meta.get(prefix, {}), segments)
+    return State(state.meta.get(prefix, {}), _Part(state.segments, prefix + "/"))
+
+
+class _Part(Mapping[str, pa.RecordBatch]):
+    """The segments whose names have a prefix, without it; read when they are asked for, as a host may not hold all of them."""
+
+    def __init__(self, whole: Mapping[str, pa.RecordBatch], start: str) -> None:
+        self._whole, self._start = whole, start
+        self._names = [key[len(start) :] for key in whole if key.startswith(start)]
+
+    def __getitem__(self, name: str) -> pa.RecordBatch:
+        return self._whole[self._start + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

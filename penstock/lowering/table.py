@@ -9,23 +9,18 @@ from typing import Any
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
 from penstock.lowering.filters import SelectRecipe, filter_recipe
-from penstock.lowering.join_variants import hinted
+from penstock.lowering.joins import join_recipe
 from penstock.lowering.multiway import multiway_recipe
 from penstock.lowering.patterns import pattern_recipe
 from penstock.lowering.prefix import Prefix
 from penstock.lowering.row_patterns import row_pattern_recipe
-from penstock.model.declarations import Generator, GeneratorKind, RowPolicy
-from penstock.model.join_kinds import JoinKind
+from penstock.model.declarations import Generator, GeneratorKind
 from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
 from penstock.operators.generators.buffered import Buffered
 from penstock.operators.generators.closing_times import ClosingTimes
 from penstock.operators.generators.sampled import Sampled
 from penstock.operators.group_by.operator import GroupBy
-from penstock.operators.joins.preserving_join import PreservingJoin
-from penstock.operators.joins.pwjoin.config import JoinConfig
-from penstock.operators.joins.pwjoin.operator import PWJoin
-from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.lifetime import Lifetime
 from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter
@@ -73,22 +68,6 @@ def _distinct(node: nodes.Distinct) -> Recipe:
     return partial(Distinct, node.input.schema.arrow, node.window, node.life)
 
 
-def _window_join(node: nodes.WindowJoin, is_trusting: bool = False) -> Recipe:
-    schemas = tuple(part.schema.arrow for part in node.parts)
-    given = (schemas, node.keys, node.windows, node.schema.arrow, node.residual, node.life)
-    if node.hint is not None:
-        return hinted(node, node.hint, is_trusting)
-    if node.counts_rows:
-        return partial(PWJoin, *given, _trusting(node.windows)) if is_trusting else partial(PWJoin, *given)
-    made = partial(WindowJoin, *given) if node.kind is JoinKind.INNER else partial(PreservingJoin, node.kind, *given)
-    made = partial(made, emit_partial=True) if node.emit_partial else made
-    return partial(made, on_violation=RowPolicy.TRUST) if is_trusting else made
-
-
-def _trusting(windows: Any) -> JoinConfig:
-    return JoinConfig(windows, clock="global_order", on_violation="trust_tuple")
-
-
 def _group_by(node: nodes.GroupBy) -> Recipe:
     return partial(
         GroupBy, node.input.schema.arrow, node.keys, node.aggregates, node.window, node.life,
@@ -117,7 +96,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
     Merged: _merged,
     nodes.Split: _split,
     nodes.Distinct: _distinct,
-    nodes.WindowJoin: _window_join,
+    nodes.WindowJoin: join_recipe,
     MJoin: multiway_recipe,
     nodes.GroupBy: _group_by,
     nodes.Lifetime: _lifetime,
@@ -138,7 +117,7 @@ def recipe_of(node: nodes.Node, is_trusting: bool = False) -> Recipe:
         need not be again.
     """
     if type(node) is nodes.WindowJoin:
-        return _window_join(node, is_trusting)
+        return join_recipe(node, is_trusting)
     try:
         return LOWERINGS[type(node)](node)
     except KeyError:

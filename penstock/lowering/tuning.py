@@ -13,34 +13,27 @@ from typing import Any
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.lowering.heartbeats import check_time
 from penstock.lowering.jobs import Job
-from penstock.lowering.join_variants import pjoin_config
 from penstock.lowering.statistics import joins_of
 from penstock.model.elements import Control
-from penstock.model.join_variants import JoinVariant
-from penstock.operators.joins.pjoin.config import CHANGEABLE, PJoinConfig
-from penstock.operators.joins.pjoin.operator import CONTROL, PROPAGATE
-from penstock.operators.joins.pjoin.registry import Registry
+from penstock.operators.joins.window_join import TUNE
+from penstock.plan.nodes.multiway import MJoin
 
-_TUNABLE = (JoinVariant.PJOIN, JoinVariant.XJOIN)
+#: What may change, and the least value of it.
+CHANGEABLE: Mapping[str, int] = {"memory_bytes": 1, "max_drop_markers": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class TunableJoin:
-    """A join with parameters that may change: its operator, the queries that use it, what its hint says."""
+    """A join with parameters that may change: its operator, and the queries that use it."""
 
     operator: str
     queries: frozenset[str]
-    config: PJoinConfig
 
 
 def tunable_joins(job: Job) -> tuple[TunableJoin, ...]:
     """The joins of a job whose parameters may change."""
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    return tuple(
-        TunableJoin(name, users[name], pjoin_config(node.hint))
-        for name, node in joins_of(job).items()
-        if node.hint is not None and node.hint.variant in _TUNABLE
-    )
+    return tuple(TunableJoin(name, users[name]) for name, node in joins_of(job).items() if not isinstance(node, MJoin))
 
 
 def tuning(job: Job, query: str, changes: Mapping[str, Any]) -> Control:
@@ -60,22 +53,26 @@ def tuning(job: Job, query: str, changes: Mapping[str, Any]) -> Control:
     >>> catalog = parse_application('''
     ...   CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
     ...   CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
-    ...   CREATE CQ q AS SELECT /*+ PJOIN */ a.k FROM a, b WHERE a.k = b.k''')
-    >>> tuning(build_job(catalog, 2), "q", {"purge_threshold": 100}).detail
-    {'to': ['WindowJoin1'], 'purge_threshold': 100}
+    ...   CREATE CQ q AS SELECT a.k FROM a, b WHERE a.k = b.k''')
+    >>> tuning(build_job(catalog, 2), "q", {"memory_bytes": 10_000_000}).detail
+    {'to': ['WindowJoin1'], 'memory_bytes': 10000000}
     """
     if not changes:
         raise InvalidConfiguration(f"nothing is to change; there are {', '.join(CHANGEABLE)}", f"query '{query}'")
     joins = _joins_of_query(job, query)
-    for join in joins:
-        join.config.changed(changes)
-    coded = {name: value.to_json() if isinstance(value, Registry) else value for name, value in changes.items()}
-    return Control(0, CONTROL, {"to": [join.operator for join in joins], **coded})
+    _check_changes(changes)
+    return Control(0, TUNE, {"to": [join.operator for join in joins], **changes})
 
 
-def request(job: Job, query: str) -> Control:
-    """A decision that asks a query's joins for punctuations."""
-    return Control(0, PROPAGATE, {"to": [join.operator for join in _joins_of_query(job, query)]})
+def _check_changes(changes: Mapping[str, Any]) -> None:
+    for name, value in changes.items():
+        if name not in CHANGEABLE:
+            raise InvalidConfiguration(f"there is no parameter '{name}'; {suggestion(name, CHANGEABLE)}", "control of a join")
+        if value is None and name == "memory_bytes":
+            continue  # no limit
+        if isinstance(value, bool) or not isinstance(value, int) or value < CHANGEABLE[name]:
+            least = CHANGEABLE[name]
+            raise InvalidConfiguration(f"{name} is {value!r}; it must be a whole number of at least {least}", "control of a join")
 
 
 def _joins_of_query(job: Job, query: str) -> list[TunableJoin]:
@@ -84,18 +81,12 @@ def _joins_of_query(job: Job, query: str) -> list[TunableJoin]:
         raise InvalidConfiguration(f"there is no query '{query}'; {suggestion(query, job.outputs)}", "parameters of a join")
     joins = [join for join in tunable_joins(job) if named in join.queries]
     if not joins:
-        text = "none of its joins has parameters that may change; the hint /*+ PJOIN */ or /*+ XJOIN */ makes one that has"
-        raise InvalidConfiguration(text, f"query '{named}'")
+        raise InvalidConfiguration("it has no join on a key that all of its sources have in common", f"query '{named}'")
     return joins
 
 
 def check_decision(job: Job, decision: Control) -> None:
     """Refuse a decision about joins or time that could not be obeyed; other kinds are not looked at."""
     check_time(job, decision)
-    if decision.kind != CONTROL:
-        return
-    changes = {name: value for name, value in decision.detail.items() if name != "to"}
-    named = decision.detail.get("to")
-    for join in tunable_joins(job):
-        if named is None or join.operator in named:
-            join.config.changed(changes)
+    if decision.kind == TUNE:
+        _check_changes({name: value for name, value in decision.detail.items() if name != "to"})

@@ -84,7 +84,9 @@ class Batch:
         """Inverse of `stored`."""
         width = stored.num_columns - 2
         rows = pa.RecordBatch.from_arrays(stored.columns[:width], schema=pa.schema(list(stored.schema)[:width]))
-        return cls(rows, int64s(stored.column(width)), int64s(stored.column(width + 1)))
+        batch = cls(rows, int64s(stored.column(width)), int64s(stored.column(width + 1)))
+        batch._stored.append(stored)
+        return batch
 
     @classmethod
     def empty(cls, schema: pa.Schema) -> Batch:

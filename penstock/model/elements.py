@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ ENDED_AT = "ended_at"
 #: Kinds of controls that entries of streams obey: what time it is (`us`; `begins` with the first one of a run), that nothing
 #: older than `ts` comes from a `stream` (or from its `partition`), and how many partitions a stream has (`count`).
 CLOCK, HEARTBEAT, PARTITIONS = "clock", "heartbeat", "partitions"
+#: Kind of the control that tells operators how much memory each shard of them may use (`bytes`; None: no limit).
+MEMORY = "memory"
 #: Kind of the control that brings another edition of the application; whoever hosts the kernel obeys it.
 PLAN = "plan"
 
@@ -81,4 +83,5 @@ class Routed:
 
 Metadata: TypeAlias = Punctuation | Heartbeat | Herald | Request | End
 Element: TypeAlias = Batch | Metadata
-Elements: TypeAlias = Sequence[Element | Quarantined | Routed]
+#: What an operator returns: at once, or piece by piece where all of it may be more than memory holds.
+Elements: TypeAlias = Iterable[Element | Quarantined | Routed]

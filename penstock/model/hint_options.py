@@ -4,9 +4,9 @@ Examples
 --------
 >>> problem_of("APPROXIMATE", (("recal", 0.9),))
 "there is no option 'recal' of APPROXIMATE; it has recall. Did you mean 'recall'?"
->>> problem_of("PWJOIN", (("state", "foo"),))
-"state is 'foo'; expected 'cluster' or 'split'"
->>> problem_of("PWJOIN", (("state", "split"),))
+>>> problem_of("PWJOIN", (("on_violation", "foo"),))
+"on_violation is 'foo'; expected 'error', 'quarantine' or 'trust'"
+>>> problem_of("PWJOIN", (("spread", True),))
 ''
 """
 
@@ -41,8 +41,6 @@ class Option:
         Texts that are legal: all there are, or those legal beside numbers.
     least, above, most
         Limits of a number; it is greater than `above`.
-    only_with
-        Another option and the values of it under which this one is looked at; elsewhere it would be ignored, so it is refused.
     is_required
         Whether it must be written.
     """
@@ -55,7 +53,6 @@ class Option:
     least: float = -_MANY
     above: float | None = None
     most: float = _MANY
-    only_with: tuple[str, tuple[HintValue, ...]] | None = None
     is_required: bool = False
     unless: str = ""
 
@@ -117,15 +114,14 @@ def problem_of(hint: str, options: Options) -> str:
     written = dict(options)
     for name, value in options:
         option = known.option(name)
+        if option is None and name in RETIRED and hint not in ("ORDER", "MJOIN"):
+            return f"'{name}' was an option of a published join and says nothing about the join of today: leave it out"
         if option is None:
             return f"there is no option '{name}' of {hint}; {suggestion(name, [item.name for item in known.options])}"
         if sum(other == name for other, _ in options) > 1:
             return f"{name} stands twice; keep one"
         if not option.takes(value):
             return f"{name} is {_shown(value)}; expected {option.values_text}{_nearest(value, option.words)}"
-        if option.only_with is not None and known.value(options, option.only_with[0]) not in option.only_with[1]:
-            other, values = option.only_with
-            return f"{name} says nothing here; it belongs to {other} = {' or '.join(map(_shown, values))}"
     for option in known.options:
         if option.is_required and option.name not in written:
             return f"{hint} needs {option.name}, {option.values_text}: {option.means}"
@@ -152,56 +148,23 @@ def _chosen(options: Sequence[Option], names: Iterable[str]) -> tuple[Option, ..
     return tuple(option for option in options if option.name in wanted)
 
 
-_ACCESS = ("index", "scan")
-_SPILLING = (
-    Option("buckets", "hash buckets per source: the unit in which rows leave memory", 64, int, least=1),
-    Option("memory_rows", "rows of both sources that stay in memory", None, int, least=1, unless="only bytes count"),
-    Option("memory_bytes", "bytes of both sources that stay in memory", 256 << 20, int, least=1),
-    Option("disk_join", "how rows that left memory are joined", "full", words=("full", "partial")),
-    Option("activation_share", "results per row that a bucket must promise to be read again", 0.01, float, above=0),
-    Option("activation_least", "results that a bucket must promise to be read again", 1.0, float, above=0),
+_MEMORY = Option(
+    "memory_bytes", "bytes of all sources' rows that stay in memory in each shard; others are spilled", None, int, least=1,
+    unless="no limit but that of `--memory`",
 )  # fmt: skip
-#: Registries that let punctuations go on when so many have come.
-_BY_COUNT = ("reference", "eager_index")
 _PUNCTUATED = (
-    Option("probe_access", "how partners of a row are found: by key, or by reading a bucket", "index", words=_ACCESS),
-    Option("purge_access", "how rows that a punctuation makes useless are found", "index", words=_ACCESS),
-    Option("purge_threshold", "punctuations that come before rows are removed", "auto", int, ("auto",), least=1),
-    Option(
-        "registry", "what runs at which event; `xjoin` never removes rows, `pull` passes punctuations on only when asked",
-        "eager", words=("eager", "reference", "eager_index", "pull", "time_push", "paired", "xjoin"),
-    ),
-    Option("propagate_count", "punctuations that come before some go on", None, int, least=1, unless="the purge threshold",
-           only_with=("registry", _BY_COUNT)),
-    Option("propagate_time", "event time between two propagations; without it `time_push` passes none on", None, int, least=1,
-           only_with=("registry", ("time_push",))),
-    Option("uses_punctuations", "FALSE ignores punctuations", True, bool),
-    Option("on_violation", "what becomes of rows that break a punctuation of their source, where the stream trusts them", "error",
+    _MEMORY,
+    Option("on_violation", "what becomes of rows that break a punctuation of their source, where the stream trusts them", "trust",
            words=("error", "quarantine", "trust")),
-    Option("forget_closed", "whether values that both sources have closed are forgotten", "never", words=("never", "both")),
-    Option("expand_lists", "whether the values of a list may go on one by one", True, bool),
+    Option("max_drop_markers", "values and intervals remembered as closed", 100_000, int, least=2),
 )  # fmt: skip
 _SPREAD = Option("spread", "rows are counted in one shard and joined in all; for windows of rows", False, bool)
-_WINDOW_BUCKETS = Option("buckets", "buckets of each hash table; 0: as many as it needs", 0, int, least=0)
-_BASELINE = (
-    _WINDOW_BUCKETS,
-    Option("probe_order", "the order in which sources are looked into: as written, or the most selective first", "fixed",
-           words=("fixed", "selectivity")),
-    _SPREAD,
+#: Options of published joins that say nothing about the join of today, whichever hint stands before them.
+RETIRED = (
+    "activation_least", "activation_share", "buckets", "disk_join", "drop", "early_propagation", "expand_lists", "forget_closed",
+    "loner_ttl", "memory_rows", "probe_access", "probe_order", "propagate_count", "propagate_time", "purge_access",
+    "purge_threshold", "registry", "state", "uses_punctuations",
 )  # fmt: skip
-_WITH_WINDOWS = (
-    _WINDOW_BUCKETS,
-    Option("early_propagation", "whether a closed value goes on when the last row of its source has left the window", True, bool),
-    Option("drop", "whether rows of a value that has gone on are dropped unprocessed", True, bool),
-    Option("on_violation", "what becomes of rows that break a punctuation of their source, where the stream trusts them", "error",
-           words=("error", "quarantine", "trust_tuple")),
-    Option("max_drop_markers", "intervals of closed values remembered without a row", 1_000_000, int, least=0),
-    Option("forget_closed", "whether values that all sources have closed are forgotten", "never",
-           words=("never", "when_all_announced")),
-    Option("loner_ttl", "event time for which an index entry without rows is kept", 0, int, least=0),
-    _SPREAD,
-)  # fmt: skip
-_STATE = Option("state", "one index over both sources, or one for each", "cluster", words=("cluster", "split"))
 _ORDER = (
     Option("policy", "the algorithm that keeps the order", "agreedy",
            words=("fixed", "random", "agreedy", "sweep", "independent", "local_swaps")),
@@ -230,15 +193,12 @@ _PROBES = (
 HINTS: Mapping[str, Hint] = {
     hint.name: hint
     for hint in (
-        Hint("PJOIN", "two sources without windows; punctuations remove rows, others are spilled", (*_SPILLING, *_PUNCTUATED)),
-        Hint(
-            "XJOIN", "two sources without windows; punctuations are ignored, nothing is ever forgotten, rows are spilled",
-            (*_SPILLING, Option("probe_access", _PUNCTUATED[0].means, "scan", words=_ACCESS)),
-        ),
-        Hint("WJOIN", "two sources with windows; punctuations are ignored", _BASELINE),
-        Hint("MWJOIN", "several sources with windows; punctuations are ignored", _BASELINE),
-        Hint("PWJOIN", "two sources with windows and punctuations", (_STATE, *_WITH_WINDOWS)),
-        Hint("MPWJOIN", "several sources with windows and punctuations", _WITH_WINDOWS),
+        Hint("PJOIN", "two sources without windows; punctuations remove rows", _PUNCTUATED),
+        Hint("XJOIN", "two sources without windows; punctuations are ignored, nothing is ever forgotten", (_MEMORY,)),
+        Hint("WJOIN", "two sources with windows; punctuations are ignored", (_MEMORY, _SPREAD)),
+        Hint("MWJOIN", "several sources with windows; punctuations are ignored", (_MEMORY, _SPREAD)),
+        Hint("PWJOIN", "two sources with windows and punctuations", (*_PUNCTUATED, _SPREAD)),
+        Hint("MPWJOIN", "several sources with windows and punctuations", (*_PUNCTUATED, _SPREAD)),
         Hint("MJOIN", "three sources or more with windows, on any equalities; punctuations are ignored", _chosen(_ORDER, _PROBES)),
         Hint(
             "APPROXIMATE", "two sources; probable ends of values remove rows as well",

@@ -22,7 +22,7 @@ class JoinVariant(StrEnum):
     MPWJOIN = "MPWJoin"
     #: Punctuations of two inputs, no windows.
     PJOIN = "PJoin"
-    #: Neither: nothing is ever forgotten, rows that do not fit into memory are spilled.
+    #: Neither: nothing is ever forgotten.
     XJOIN = "XJoin"
     #: Windows of three or more inputs on any equalities; the order of the probes follows the data.
     MJOIN = "MJoin"
@@ -30,27 +30,8 @@ class JoinVariant(StrEnum):
     APPROXIMATE = "Approximate"
 
 
-class Passing(StrEnum):
-    """Which punctuations of its inputs a join hands on."""
-
-    #: Each one, once no row that it matches is stored.
-    ALL = "all"
-    #: Those on the key that every input has announced.
-    PAIRED = "paired"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataUse:
-    """What a join does with the punctuations it hears: the proof that its state is bounded may lean on nothing else."""
-
-    #: Whether they remove rows that are stored.
-    removes: bool = True
-    #: Whether the rows of a key go when one input has closed it and the last of its own rows has gone.
-    finishes: bool = True
-    passing: Passing = Passing.ALL
-    #: Whether those that cannot go on stay, one by one, until they can.
-    keeps_waiting: bool = False
+#: Hints that ask for a join which ignores punctuations: nothing of them may be leant on.
+_IGNORING = (JoinVariant.WJOIN, JoinVariant.MWJOIN, JoinVariant.XJOIN, JoinVariant.MJOIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +65,9 @@ class JoinHint:
         )
 
     @property
-    def use(self) -> MetadataUse:
-        """What the operator that this hint asks for does with punctuations.
-
-        Examples
-        --------
-        >>> JoinHint(JoinVariant.PJOIN, (("registry", "pull"),)).use
-        MetadataUse(removes=True, finishes=True, passing=<Passing.NONE: 'none'>, keeps_waiting=True)
-        """
-        match self.variant:
-            case JoinVariant.PJOIN:
-                return self._use_of_registry()
-            case JoinVariant.PWJOIN | JoinVariant.MPWJOIN:
-                is_early = bool(self.value("early_propagation"))
-                return MetadataUse(finishes=is_early, passing=Passing.ALL if is_early else Passing.PAIRED)
-            case JoinVariant.APPROXIMATE:
-                return MetadataUse()
-            case _:
-                return MetadataUse(removes=False, passing=Passing.NONE)
-
-    def _use_of_registry(self) -> MetadataUse:
-        registry = self.value("registry")
-        if not self.value("uses_punctuations") or registry == "xjoin":
-            return MetadataUse(removes=False, passing=Passing.NONE)
-        if registry == "pull" or (registry == "time_push" and self.value("propagate_time") is None):
-            return MetadataUse(passing=Passing.NONE, keeps_waiting=True)
-        return MetadataUse(passing=Passing.PAIRED if registry == "paired" else Passing.ALL, keeps_waiting=True)
+    def heeds_punctuations(self) -> bool:
+        """Whether punctuations remove rows of the join that the hint asks for, and go on behind it."""
+        return self.variant not in _IGNORING
 
     def __str__(self) -> str:
         written = ", ".join(f"{name} = {value!r}" for name, value in self.options)

@@ -1,4 +1,4 @@
-"""The driver's part of memory: a limit for all joins that can spill, shared as they need it."""
+"""The driver's part of memory: a limit for all operators; what others leave of it is shared among joins, which can spill."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 from math import isfinite
 
-from penstock.errors import InvalidDeclaration
+from penstock.errors import InvalidDeclaration, OutOfMemory
 from penstock.lowering.jobs import Job
-from penstock.lowering.statistics import Counters, MemoryMonitor
-from penstock.lowering.tuning import tunable_joins
-from penstock.model.elements import Control
-from penstock.operators.joins.pjoin.operator import MEMORY
-from penstock.plan.analysis.estimation import InputEstimate
+from penstock.lowering.statistics import Counters, MemoryMonitor, joins_of
+from penstock.model.elements import MEMORY, Control
+from penstock.plan.analysis.estimation import InputEstimate, bytes_text
 from penstock.plan.analysis.retuning import Retuning, allocate
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -35,23 +33,24 @@ def size_in_bytes(text: str) -> int:
 
 
 class MemorySharing:
-    """Gives every join that can spill a share of a limit, in proportion to the state it is expected to have.
+    """Gives every join a share of a limit, in proportion to the state it is expected to have.
 
     Before anything is measured declarations say what to expect, where they say nothing shares are equal. While the queries
     run an estimate stays in force as long as it fits; one that was wrong for some micro-batches is replaced, and shares
-    follow. What a share does not hold is spilled, so answers never depend on it.
+    follow. What a share does not hold is spilled, so answers never depend on it. Other operators (groupings, DISTINCT,
+    patterns) keep all of their state in memory, and joins share what these leave.
 
     Parameters
     ----------
     limit_bytes
-        For rows in memory of all these joins, over all shards.
+        For the state of all operators in memory, over all shards.
     floor_bytes
         What each join gets at least.
 
     Raises
     ------
     OutOfMemory
-        When the limit does not even hold the floors.
+        When the limit does not even hold the floors, or not the state of operators that cannot spill.
 
     References
     ----------
@@ -61,15 +60,13 @@ class MemorySharing:
     def __init__(self, job: Job, limit_bytes: int, floor_bytes: float = 1e6) -> None:
         self._limit, self._floor, self._shards = limit_bytes, floor_bytes, job.shards
         self._monitor = MemoryMonitor(job)
-        names = [join.operator for join in tunable_joins(job)]
+        names = list(joins_of(job))
         self._estimates = {name: Retuning(found) for name, found in self._monitor.estimates().items() if name in names}
         self._rows = dict.fromkeys(names, 0)
+        #: Bytes of the operators that cannot spill, as they were when shares were last told.
+        self._others = 0
         #: Bytes of each join, over all shards.
         self.shares: dict[str, float] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there is any join to share among."""
-        return bool(self._estimates)
 
     def first(self) -> list[Control]:
         """What the joins shall know from the beginning."""
@@ -83,11 +80,33 @@ class MemorySharing:
         for name, estimate in self._estimates.items():
             self._rows[name] = operators.get(name, {}).get("state_rows", 0)
             is_replaced |= estimate.observe(self._rows[name], fresh[name])
+        others = self._bytes_of_others(operators)
+        if abs(others - self._others) > _NEWS * self._limit:
+            self._others, is_replaced = others, True
         return self._shared() if is_replaced else []
+
+    def _bytes_of_others(self, operators: Counters) -> int:
+        """State that has to stay in memory.
+
+        Raises
+        ------
+        OutOfMemory
+            When the limit does not hold it beside the least that joins need.
+        """
+        sizes = {name: found.get("state_bytes", 0) for name, found in operators.items() if name not in self._estimates}
+        total = sum(sizes.values())
+        if total > self._limit - self._floor * len(self._estimates):
+            largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+            raise OutOfMemory(
+                f"the state of operators that cannot spill has grown to {bytes_text(total)} "
+                f"({', '.join(f'{name} {bytes_text(sizes[name])}' for name in largest)}), the limit is {bytes_text(self._limit)}; "
+                "nothing is lost: start again with more memory on the same checkpoint, or bound the state (`check` says how)"
+            )
+        return total
 
     def _shared(self) -> list[Control]:
         wanted = {name: _bytes(found.estimates, self._rows[name]) for name, found in self._estimates.items()}
-        shares = allocate(self._limit, wanted, self._floor) if wanted else {}
+        shares = allocate(self._limit - self._others, wanted, self._floor) if wanted else {}
         changed = {name: size for name, size in shares.items() if abs(size - self.shares.get(name, 0)) > _NEWS * size}
         self.shares |= changed
         return [Control(0, MEMORY, {"to": [name], "bytes": max(int(size / self._shards), 1)}) for name, size in changed.items()]

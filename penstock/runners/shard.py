@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.kernel.executor import Answer, Kernel
+from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.spreading import by_shard, lives_in, split_mark
 from penstock.lowering.jobs import Exchange, Stage
@@ -38,8 +38,22 @@ def make_kernel(
 
 def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> StepResult:
     """Run one micro-batch of one shard."""
+    whole = StepResult()
+    for part in steps(kernel, stage, shard, shards, packets):
+        whole.forward += part.forward
+        whole.loop += part.loop
+        whole.answers += part.answers
+        whole.refused += part.refused
+    return whole
+
+
+def steps(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> Iterator[StepResult]:
+    """The same in pieces where there are more answers than memory should hold; in nearly every micro-batch there is one piece.
+
+    What crosses to other shards, and what is refused, is in the last one.
+    """
     mine: list[Packet] = []
-    result = StepResult()
+    forward: list[tuple[int, Packet]] = []
     controls: list[Packet] = []
     for packet in packets:
         if packet.kind is PacketKind.CONTROL:
@@ -47,15 +61,30 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
         elif packet.kind is not PacketKind.OUTPUT and (packet.entry in kernel.ingresses or stage.is_last):
             mine.append(packet)
         else:
-            result.forward.append((shard, packet))
+            forward.append((shard, packet))
     decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
     kernel.feed(mine, decisions)
-    result.forward += [(shard, _with_reached(packet, kernel)) for packet in controls if not stage.is_last]
-    kernel.run()
-    answers, refused = kernel.take()
-    result.refused += refused
-    _leave(answers, stage, shard, shards, kernel, result)
-    return result
+    forward += [(shard, _with_reached(packet, kernel)) for packet in controls if not stage.is_last]
+    crossing: dict[str, list[Any]] = {output: [] for output in stage.exchanges}
+    refused: list[Quarantined] = []
+    for _ in kernel.steps():
+        yield StepResult(answers=_taken(kernel, crossing, refused))
+    last = StepResult(forward=forward, answers=_taken(kernel, crossing, refused), refused=refused)
+    _leave(crossing, stage, shard, shards, kernel, last)
+    yield last
+
+
+def _taken(kernel: Kernel, crossing: Mapping[str, list[Any]], refused: list[Quarantined]) -> list[tuple[str, Batch]]:
+    """Answers that are ready; what crosses, and what is refused, goes to the others."""
+    answers, more = kernel.take()
+    refused += more
+    ready: list[tuple[str, Batch]] = []
+    for answer in answers:
+        if answer.output in crossing:
+            crossing[answer.output].append(answer.element)
+        elif isinstance(answer.element, Batch):
+            ready.append((answer.output, answer.element))
+    return ready
 
 
 def _with_reached(packet: Packet, kernel: Kernel) -> Packet:
@@ -66,13 +95,7 @@ def _with_reached(packet: Packet, kernel: Kernel) -> Packet:
     return replace(packet, control=replace(control, detail={**control.detail, "reached": kernel.reached(control)}))
 
 
-def _leave(answers: Sequence[Answer], stage: Stage, shard: int, shards: int, kernel: Kernel, result: StepResult) -> None:
-    crossing: dict[str, list[Any]] = {output: [] for output in stage.exchanges}
-    for answer in answers:
-        if answer.output in crossing:
-            crossing[answer.output].append(answer.element)
-        elif isinstance(answer.element, Batch):
-            result.answers.append((answer.output, answer.element))
+def _leave(crossing: Mapping[str, list[Any]], stage: Stage, shard: int, shards: int, kernel: Kernel, result: StepResult) -> None:
     for output, elements in crossing.items():
         exchange = stage.exchanges[output]
         packets = _cross(elements, exchange, shard, shards)

@@ -130,7 +130,9 @@ def check_segments(make: Make, arrivals: Arrivals) -> None:
     for port, element in arrivals:
         deliver(operator, port, element)
         for key, part in operator.snapshot().segments.items():
-            assert encode_segment(seen.setdefault(key, part)) == encode_segment(part), f"segment {key} has changed"
+            # Where rows are held is no content: a run may be spilled after it was first stored.
+            first, now = (each.replace_schema_metadata(None) for each in (seen.setdefault(key, part), part))
+            assert encode_segment(first) == encode_segment(now), f"segment {key} has changed"
 
 
 def check_input_is_not_modified(make: Make, arrivals: Arrivals) -> None:

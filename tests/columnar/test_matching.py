@@ -24,13 +24,19 @@ def plain_pairs(run: list[tuple[int, int]], probes: list[tuple[int, int, int]]) 
     }
 
 
-def fast_pairs(run: list[tuple[int, int]], probes: list[tuple[int, int, int]]) -> Pairs:
+def fast_pairs(run: list[tuple[int, int]], probes: list[tuple[int, int, int]], most: int = 1 << 20) -> Pairs:
     run_hashes, run_ts = columns(run, 2)
     order = sort_run(run_hashes.astype(np.uint64), run_ts)
     hashes, low, high = columns(probes, 3)
     visit = np.argsort(hashes, kind="stable")
-    found = find_pairs(run_hashes.astype(np.uint64)[order], run_ts[order], hashes.astype(np.uint64)[visit], low[visit], high[visit])
-    pairs = [(int(order[at]), int(visit[probe])) for at, probe in zip(*found, strict=True)]
+    given_run = run_hashes.astype(np.uint64)[order], run_ts[order]
+    given_probes = hashes.astype(np.uint64)[visit], low[visit], high[visit]
+    pairs: list[tuple[int, int]] = []
+    begin, resume = 0, -1
+    while begin < len(visit):
+        rows, asked, begin, resume = find_pairs(*given_run, *given_probes, begin, resume, most)
+        assert len(rows) <= most
+        pairs += [(int(order[at]), int(visit[probe])) for at, probe in zip(rows, asked, strict=True)]
     assert len(set(pairs)) == len(pairs)
     return set(pairs)
 
@@ -43,11 +49,16 @@ hashes = st.integers(0, 3)
 times = st.one_of(st.integers(0, 9), st.sampled_from([NEVER, FOREVER]))
 
 
-@given(run=st.lists(st.tuples(hashes, times), max_size=12), probes=st.lists(st.tuples(hashes, times, times), max_size=12))
+@given(
+    run=st.lists(st.tuples(hashes, times), max_size=12), probes=st.lists(st.tuples(hashes, times, times), max_size=12),
+    most=st.integers(1, 200),
+)  # fmt: skip
 @settings(max_examples=120, deadline=None)
-@example(run=[(0, 5)], probes=[(0, 5, 5)])
-def test_the_search_finds_exactly_the_pairs_within_bounds(run: list[tuple[int, int]], probes: list[tuple[int, int, int]]) -> None:
-    assert fast_pairs(run, probes) == plain_pairs(run, probes)
+@example(run=[(0, 5)], probes=[(0, 5, 5)], most=1)
+def test_the_search_finds_exactly_the_pairs_within_bounds_in_pieces(
+    run: list[tuple[int, int]], probes: list[tuple[int, int, int]], most: int
+) -> None:
+    assert fast_pairs(run, probes, most) == plain_pairs(run, probes)
 
 
 def test_more_pairs_than_expected_are_all_returned() -> None:

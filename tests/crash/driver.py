@@ -44,7 +44,7 @@ CREATE CQ grouped AS SELECT key, count(*) AS n, sum(id) AS total, window_start()
   FROM lefts [RANGE 70 MILLISECONDS] GROUP BY key OUTPUT TO parquet OPTIONS (path '{output}/grouped');
 CREATE CQ sold AS SELECT a.item_id, count(*) AS bids, max(b.price) AS price FROM auction a [RANGE 1 HOUR], bid b [RANGE 1 HOUR]
   WHERE a.item_id = b.item_id GROUP BY a.item_id OUTPUT TO parquet OPTIONS (path '{output}/sold');
-CREATE CQ spilled AS SELECT /*+ PJOIN(memory_rows = 40) */ b.item_id, b.price, a.id FROM bid b, lefts a
+CREATE CQ spilled AS SELECT /*+ PJOIN(memory_bytes = 4000) */ b.item_id, b.price, a.id FROM bid b, lefts a
   WHERE b.item_id = a.key AND b.price > 300 OUTPUT TO parquet OPTIONS (path '{output}/spilled');
 """
 

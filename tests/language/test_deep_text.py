@@ -171,7 +171,7 @@ def test_text_for_catalyst_that_would_grow_exponentially_is_evaluated_by_operato
         ("SELECT a + INTERVAL {digits} SECONDS AS v FROM s", "longer than a timestamp can count"),
         ("SELECT a FROM s [RANGE {digits}] GROUP BY a", "more than a timestamp can count"),
         ("SELECT a FROM s [ROWS {digits}] GROUP BY a", "more than"),
-        ("SELECT /*+ PJOIN(purge_threshold = {digits}) */ l.a FROM s [RANGE 5] l, s [RANGE 5] r WHERE l.a = r.a", ""),
+        ("SELECT /*+ PJOIN(max_drop_markers = {digits}) */ l.a FROM s [RANGE 5] l, s [RANGE 5] r WHERE l.a = r.a", ""),
         ("SELECT n FROM s MATCH_RECOGNIZE (ORDER BY ts MEASURES FIRST(A.a, {digits}) AS n PATTERN (A) DEFINE A AS a > 1)", ""),
         ("SELECT n FROM s MATCH_RECOGNIZE (ORDER BY ts MEASURES A.a AS n PATTERN (A{{{digits}}}) DEFINE A AS a > 1)", ""),
         ("EVENT SEQ(s p, s q) WITHIN 5 OPTIONS (max_runs_per_key '{digits}')", ""),

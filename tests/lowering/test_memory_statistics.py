@@ -191,7 +191,7 @@ def joined(window: Window, life: int, lag: float, step: int = 10, values: int = 
                 operator.on_metadata(port, Punctuation((name,), (one_of(closed.tolist()),)))
             operator.on_metadata(port, Heartbeat(now + step))
         seen.update(operator.counters())
-        states.append(operator.operator._sides[0].num_rows)  # type: ignore[attr-defined]
+        states.append(operator.operator._rows[0].num_rows)  # type: ignore[attr-defined]
     estimate = seen.estimates(("a", "b"), (24.0, 24.0))[0]
     assert estimate.rows is not None
     return estimate.rows, float(np.mean(states[len(states) // 3 : -len(states) // 5]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from penstock.metadata.probabilistic import RecallBudget, propagated
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Element, Elements, Herald, Metadata
+from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Lifespan, Window
+from penstock.operators.joins.row_store import Run
 from penstock.operators.joins.window_join import WindowJoin
 
 #: Expected losses are reported in millionths of a result: counters are whole numbers, and are added up over shards.
@@ -65,9 +67,12 @@ class ApproximateJoin(WindowJoin):
         if batch.num_rows:
             self._seen[port][0] += batch.num_rows
             self._seen[port][1] += group_codes([batch.column(key) for key in self.keys[port]], batch.num_rows).number
-        results = super().on_batch(port, batch)
-        self.budget.emitted += sum(part.num_rows for part in results if isinstance(part, Batch))
-        return results
+        return super().on_batch(port, batch)
+
+    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> Iterator[Batch]:
+        for result in super()._answers(port, batch, is_trusted):
+            self.budget.emitted += result.num_rows
+            yield result
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
         statement = scoped_from_herald(mark) if isinstance(mark, Herald) else None
@@ -83,7 +88,7 @@ class ApproximateJoin(WindowJoin):
     def _forget(self, side: int, port: int, statement: ScopedPunctuation, pattern: Punctuation) -> None:
         """Purge stored rows that match what the other input doubts, values with most rows first, within the budget."""
         named = pattern.rename(dict(zip(self.keys[port], self.keys[side], strict=True)))
-        runs = [run.batch.rows.filter(pa.array(named.matches_batch(run.batch.rows))) for run in self._sides[side]]
+        runs = [run.batch.rows.filter(pa.array(self._doubted(side, run, named))) for run in self._rows[side]]
         found = [rows.select(list(self.keys[side])) for rows in runs if rows.num_rows]
         if not found:
             return
@@ -95,7 +100,12 @@ class ApproximateJoin(WindowJoin):
         chosen[order] = self.budget.spend(statement.confidence, stored[order].astype(np.float64) * self._rows_at_a_time(port))
         if chosen.any():
             gone = keys.take(pa.array(codes.first_row[chosen]))
-            self._sides[side].purge(lambda columns: _among(columns, gone))
+            self._rows[side].purge(lambda columns: _among(columns, gone))
+
+    def _doubted(self, side: int, run: Run, named: Punctuation) -> Mask:
+        living = self._rows[side].living(run)
+        matching = named.matches_batch(run.batch.rows)
+        return matching if living is None else matching & living
 
     def _rows_at_a_time(self, port: int) -> float:
         """Rows of a value that come if it comes again: as many as came together so far."""
@@ -105,7 +115,7 @@ class ApproximateJoin(WindowJoin):
     def _announced(self, port: int, statement: ScopedPunctuation, pattern: Punctuation) -> list[Element]:
         """What the output may be told: only if no stored row of this input can make results of the values."""
         named = pattern.project(self.keys[port])
-        if named is None or self._sides[port].holds(named):
+        if named is None or self._rows[port].holds(named):
             return []
         announced: list[Element] = []
         for keys in self.keys:

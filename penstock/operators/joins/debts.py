@@ -63,6 +63,11 @@ class Debts:
         counts = np.concatenate([np.diff(part.starts) for part in parts if part.starts is not None])
         return cls(due, settled, np.concatenate(firsts), np.concatenate(([0], np.cumsum(counts))))
 
+    @property
+    def num_bytes(self) -> int:
+        arrays = (self.due, self.settled, self.first, self.starts)
+        return sum(array.nbytes for array in arrays if array is not None)
+
     def places(self, rows: Int64s, numbers: Int64s | None) -> Int64s:
         """Debts of the given rows, in the given windows."""
         if self.starts is None or self.first is None or numbers is None:

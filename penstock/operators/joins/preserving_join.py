@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.debts import Debts
-from penstock.operators.joins.preserved import PreservedSide
 from penstock.operators.joins.preserved_propagation import PreservedPropagation
-from penstock.operators.joins.sides import Run
+from penstock.operators.joins.preserved_rows import PreservedRows
+from penstock.operators.joins.row_store import Run
 from penstock.operators.joins.window_join import OUTPUT_ROWS, Combination, WindowJoin
 from penstock.operators.joins.window_join_violations import MOST_MARKERS
 
@@ -53,7 +54,7 @@ class PreservingJoin(WindowJoin):
     A row emitted alone has its own event time, which is older than the frontier that proved it; so the output's frontier
     stays behind the oldest stored row whose answer is open. Without this an aggregate behind the join would close too early.
 
-    Whether a row has found a partner is one bit beside the immutable run that holds it, see `PreservedSide`. Rows of semi and
+    Whether a row has found a partner is one bit beside the immutable run that holds it, see `PreservedRows`. Rows of semi and
     anti joins leave with their first partner.
     """
 
@@ -70,14 +71,16 @@ class PreservingJoin(WindowJoin):
         on_violation: RowPolicy | None = None,
         max_drop_markers: int = MOST_MARKERS,
         emit_partial: bool = False,
+        memory_bytes: int | None = None,
     ) -> None:
         super().__init__(
-            schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers, emit_partial
-        )
+            schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers, emit_partial,
+            memory_bytes=memory_bytes,
+        )  # fmt: skip
         self.kind = kind
         self._schemas = tuple(schemas)
         for port in kind.watched:
-            self._sides[port] = self._watched_side(port)
+            self._rows[port] = self._watched_rows(port)
         self._propagation = PreservedPropagation(kind, schemas, self.keys, output_schema)
         self._counts["unmatched"] = 0
         #: Columns the residual condition reads, by input; a batch needs at least one to know its number of rows.
@@ -85,16 +88,16 @@ class PreservingJoin(WindowJoin):
         if not any(self._read):
             self._read[0] = [0]
 
-    def _watched_side(self, port: int) -> PreservedSide:
-        side = self._sides[port]
-        return PreservedSide(
-            side.name, side.keys, lambda ts: self._extents.useful_until(port, ts), lambda ts: self._debts(port, ts),
+    def _watched_rows(self, port: int) -> PreservedRows:
+        rows = self._rows[port]
+        return PreservedRows(
+            rows.name, rows.keys, self._useful_until(port), lambda ts: self._debts(port, ts),
             until_settled=not self.kind.shows_pairs,
         )  # fmt: skip
 
     @property
-    def _watched(self) -> Iterator[tuple[int, PreservedSide]]:
-        return ((port, side) for port, side in enumerate(self._sides) if isinstance(side, PreservedSide))
+    def _watched(self) -> Iterator[tuple[int, PreservedRows]]:
+        return ((port, rows) for port, rows in enumerate(self._rows) if isinstance(rows, PreservedRows))
 
     def _debts(self, port: int, ts: Int64s) -> Debts:
         """All open."""
@@ -107,17 +110,18 @@ class PreservingJoin(WindowJoin):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> list[Batch]:
+    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> Iterator[Batch]:
         """Results of new rows, with a partner or without."""
         alive = self._alive(batch)
         with_key = self._with_key(port, batch, alive)
-        results = self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
+        alone = self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
         batch = batch.filter(with_key)
-        if batch.num_rows:
-            results += self._joined(port, self._arranged(port, batch), is_trusted)
+        joined = self._joined(port, self._arranged(port, batch), is_trusted) if batch.num_rows else ()
+        for result in chain(alone, joined):
+            self._counts["results"] += result.num_rows
+            yield result
         self._counts["trusted"] += batch.num_rows if is_trusted else 0
-        self._counts["results"] += sum(result.num_rows for result in results)
-        return results
+        self._keep_within_memory()
 
     def _without_key(self, port: int, batch: Batch, rows: Int64s) -> list[Batch]:
         """NULL equals nothing: these rows are without partner from the beginning."""
@@ -127,24 +131,22 @@ class PreservingJoin(WindowJoin):
         debts = self._debts(port, chosen.ts)
         return self._unmatched(port, [(chosen, *debts.owners(np.arange(len(debts.due))))])
 
-    def _joined(self, port: int, new: Combination, is_trusted: bool) -> list[Batch]:
+    def _joined(self, port: int, new: Combination, is_trusted: bool) -> Iterator[Batch]:
         batch, _ = new.parts[port]
         debts = self._debts(port, batch.ts) if port in self.kind.watched else None
-        results: list[Batch] = []
         for run, pairs in self._wider(new, 1 - port):
-            results += self._matched(port, run, pairs, debts)
+            yield from self._matched(port, run, pairs, debts)
         if is_trusted:
             # Nothing could ever remove these rows, as their input has closed their key: all is decided now.
-            results += [] if debts is None else self._unmatched(port, [(batch, *debts.owners(debts.overdue(FOREVER)))])
+            yield from [] if debts is None else self._unmatched(port, [(batch, *debts.owners(debts.overdue(FOREVER)))])
         elif debts is None:
             self._store(port, new)
         else:
-            results += self._store_watched(port, new, debts)
-        for _, side in self._watched:
-            side.compact()
-        return results
+            yield from self._store_watched(port, new, debts)
+        for _, rows in self._watched:
+            rows.compact()
 
-    def _matched(self, port: int, run: Run, pairs: Combination, debts: Debts | None) -> list[Batch]:
+    def _matched(self, port: int, run: Run, pairs: Combination, debts: Debts | None) -> Iterator[Batch]:
         """Answers of pairs, and what they settle: of the new rows, and of the stored run."""
         pairs, numbers = self._numbered(pairs)
         pairs, numbers = self._that_pass(pairs, numbers)
@@ -152,12 +154,13 @@ class PreservingJoin(WindowJoin):
         if debts is not None:
             batch, rows = pairs.parts[port]
             first.append((batch, *debts.owners(debts.settle(debts.places(rows, numbers)))))
-        side = self._sides[1 - port]
-        if isinstance(side, PreservedSide):
-            first.append((run.batch, *side.settle(run, pairs.parts[1 - port][1], numbers)))
+        stored = self._rows[1 - port]
+        if isinstance(stored, PreservedRows):
+            first.append((run.batch, *stored.settle(run, pairs.parts[1 - port][1], numbers)))
         if self.kind.shows_pairs:
-            return [self._result(pairs, numbers, start) for start in range(0, pairs.num_rows, OUTPUT_ROWS)]
-        return self._alone(0, first) if self.kind is JoinKind.LEFT_SEMI else []
+            yield from (self._result(pairs, numbers, start) for start in range(0, pairs.num_rows, OUTPUT_ROWS))
+        elif self.kind is JoinKind.LEFT_SEMI:
+            yield from self._alone(0, first)
 
     def _that_pass(self, pairs: Combination, numbers: Int64s | None) -> tuple[Combination, Int64s | None]:
         """Pairs for which the residual condition holds."""
@@ -183,21 +186,22 @@ class PreservingJoin(WindowJoin):
     def _store_watched(self, port: int, new: Combination, debts: Debts) -> list[Batch]:
         """Keep the rows that are still of use; the others, and windows that have passed, are decided."""
         batch, _ = new.parts[port]
-        keep = self._useful(port, batch, new.keys)
+        until = self._rows[port].useful_until(batch)
+        keep = self._useful(port, until, new.keys)
         overdue = debts.overdue(self._horizon(port), lost=~keep)
         debts.settled[overdue] = True
         results = self._unmatched(port, [(batch, *debts.owners(overdue))])
-        side = self._sides[port]
-        assert isinstance(side, PreservedSide)
-        if side.until_settled:
+        rows = self._rows[port]
+        assert isinstance(rows, PreservedRows)
+        if rows.until_settled:
             opened = debts.open_rows()
-            side.decided += int(np.count_nonzero(keep & ~opened))
+            rows.decided += int(np.count_nonzero(keep & ~opened))
             keep &= opened
         if keep.all():
-            side.insert_with(batch, new.hashes, debts)
+            rows.insert_with(batch, new.hashes, until, debts)
         else:
             chosen = np.flatnonzero(keep)
-            side.insert_with(batch.take(chosen), new.hashes[chosen], debts.chosen(chosen))
+            rows.insert_with(batch.take(chosen), new.hashes[chosen], until[chosen], debts.chosen(chosen))
         return results
 
     # -- rows alone ---------------------------------------------------------------------------------------------------
@@ -248,38 +252,38 @@ class PreservingJoin(WindowJoin):
         self._propagation.wait(port, mark)
         unmatched: list[Batch] = []
         other = 1 - port
-        if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark) and self._sides[other].num_rows:
+        if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark) and self._rows[other].num_rows:
             unmatched = self._purge_closed(other, self._propagation.listed(port, mark))
         released = self._release()
         self._forget_when_grown()
         return self._counted([*unmatched, *released, *self._promise()])
 
     def _purge_closed(self, port: int, among: UInt64s | None) -> list[Batch]:
-        side = self._sides[port]
+        rows = self._rows[port]
         unmatched: list[Batch] = []
-        if isinstance(side, PreservedSide):
-            taken = side.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows), among)
+        if isinstance(rows, PreservedRows):
+            taken = rows.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows), among)
             unmatched = self._unmatched(port, taken)
-        side.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])), among)
+        rows.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])), among)
         return unmatched
 
     def _release(self) -> list[Punctuation]:
-        return [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
+        return [mark for port, rows in enumerate(self._rows) for mark in self._propagation.release(port, rows)]
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
         unmatched = self._overdue([self._horizon(at) for at in (0, 1)])
-        expired = [side.expire(self._horizon(at)) for at, side in enumerate(self._sides)]
+        expired = [rows.expire(self._horizon(at)) for at, rows in enumerate(self._rows)]
         # Rows of semi and anti joins also leave by finding a partner.
         released = self._release() if any(expired) or not self.kind.shows_pairs else []
         return self._counted([*unmatched, *released, *self._promise()])
 
     def _overdue(self, horizons: Sequence[int]) -> list[Batch]:
-        return [batch for at, side in self._watched for batch in self._unmatched(at, side.take_overdue(horizons[at]))]
+        return [batch for at, rows in self._watched for batch in self._unmatched(at, rows.take_overdue(horizons[at]))]
 
     def _promise(self) -> list[Heartbeat]:
         """The frontier of the output: not past a row that may still be emitted with its own time."""
-        held = min(min(self._frontiers), *(side.oldest for _, side in self._watched))
+        held = min(min(self._frontiers), *(rows.oldest for _, rows in self._watched))
         if held <= self._sent:
             return []
         self._sent = held
@@ -292,8 +296,8 @@ class PreservingJoin(WindowJoin):
     # -- state --------------------------------------------------------------------------------------------------------
 
     def counters(self) -> Mapping[str, int]:
-        watched: list[Any] = [side for _, side in self._watched]
-        own = {"owed": sum(side.owed for side in watched), "decided": sum(side.decided for side in watched)}
+        watched: list[Any] = [rows for _, rows in self._watched]
+        own = {"owed": sum(rows.owed for rows in watched), "decided": sum(rows.decided for rows in watched)}
         return {**super().counters(), **own}
 
 

@@ -19,7 +19,7 @@ from penstock.metadata.announcements import Announcements
 from penstock.model.patterns import ANY, EMPTY, Pattern, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-from penstock.operators.joins.sides import Side
+from penstock.operators.joins.row_store import RowStore
 
 
 class Propagation:
@@ -92,15 +92,15 @@ class Propagation:
         numbers = pattern.numbers if pa.types.is_integer(kind) else None
         return pa.array(pattern.values if numbers is None else numbers, kind)
 
-    def release(self, port: int, side: Side) -> list[Punctuation]:
+    def release(self, port: int, rows: RowStore) -> list[Punctuation]:
         """Punctuations of this input that no stored row holds back any more, in output names."""
         released: list[Punctuation] = []
         if len(self._hashes[port]):
-            free = ~side.has(self._hashes[port])
+            free = ~rows.has(self._hashes[port])
             if free.any():
                 released += self._values_out(port, free)
         if self._whole[port]:
-            free_marks = [mark for mark in self._whole[port] if not side.holds(mark)]
+            free_marks = [mark for mark in self._whole[port] if not rows.holds(mark)]
             self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
             released += [out for mark in free_marks for out in self._extended(port, mark)]
             self._just_whole |= self.notes_finished and bool(free_marks)

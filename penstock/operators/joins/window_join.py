@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import and_
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns, mix_positions
-from penstock.columnar.matching import equal_keys, find_pairs, is_one_to_one, newest_and_place, sort_run
+from penstock.columnar.matching import equal_keys, is_one_to_one, newest_and_place, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
@@ -21,13 +23,16 @@ from penstock.kernel.segments import part_of, prefixed
 from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import RowPolicy
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata
+from penstock.model.elements import FOREVER, MEMORY, NEVER, Control, Elements, End, Heartbeat, Herald, Metadata
+from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.scoped import scoped_from_herald
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.extents import extents_of
 from penstock.operators.joins.propagation import Propagation
-from penstock.operators.joins.sides import Run, Side
+from penstock.operators.joins.row_store import RowStore, Run
+from penstock.operators.joins.spilling import MemoryLimit
 from penstock.operators.joins.window_join_violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
@@ -37,6 +42,9 @@ _FEW_ROWS = 1 << 13
 
 #: Results of fewer rows are put together: behind a join of several inputs each piece costs more than its rows.
 _SMALL_ROWS = 4096
+
+#: Kind of the control that changes parameters while the join runs: `memory_bytes`, `max_drop_markers`.
+TUNE = "join"
 
 _COUNTERS = (
     "null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results",
@@ -67,10 +75,23 @@ class Combination:
         return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
 
 
-def _together(pieces: list[Combination], port: int) -> list[Combination]:
-    """Combinations that differ in the run of one input, as one if few: a step costs as much for a row as for a thousand."""
-    if len(pieces) < 2 or sum(piece.num_rows for piece in pieces) > _FEW_ROWS:
-        return pieces
+def _together(pieces: Iterable[Combination], port: int) -> Iterator[Combination]:
+    """Combinations that differ in the run of one input, as one where they are few: a step costs as much for a row as for many."""
+    few: list[Combination] = []
+    rows = 0
+    for piece in pieces:
+        rows += piece.num_rows
+        few.append(piece)
+        if rows > _FEW_ROWS:
+            yield from few
+            few, rows = [], 0
+    if few:
+        yield _merged(few, port)
+
+
+def _merged(pieces: list[Combination], port: int) -> Combination:
+    if len(pieces) == 1:
+        return pieces[0]
     first = pieces[0]
     rows = {other: np.concatenate([piece.parts[other][1] for piece in pieces]) for other in first.parts}
     parts = {other: (batch, rows[other]) for other, (batch, _) in first.parts.items()}
@@ -78,7 +99,7 @@ def _together(pieces: list[Combination], port: int) -> list[Combination]:
     parts[port] = (taken, np.arange(taken.num_rows))
     key_rows, hashes = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("key_rows", "hashes"))
     # Each piece ascends by hash, as the search for the next input wants it; one behind the other they do not.
-    return [Combination(parts, first.keys, key_rows, hashes).subset(np.argsort(hashes, kind="stable"))]
+    return Combination(parts, first.keys, key_rows, hashes).subset(np.argsort(hashes, kind="stable"))
 
 
 class WindowJoin:
@@ -104,6 +125,8 @@ class WindowJoin:
         such values and perhaps a repeated punctuation, never a wrong result.
     heeds_punctuations
         If not, rows go with their windows only and no punctuation is handed on: for comparing.
+    memory_bytes
+        Most bytes of rows in memory, as long as nobody decides otherwise; the others are spilled. None: all of them stay.
 
     Notes
     -----
@@ -129,6 +152,7 @@ class WindowJoin:
         max_drop_markers: int = MOST_MARKERS,
         emit_partial: bool = False,
         heeds_punctuations: bool = True,
+        memory_bytes: int | None = None,
     ) -> None:
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
@@ -137,10 +161,12 @@ class WindowJoin:
         self.window_number = window_number
         self.on_violation = on_violation
         self._heeds_punctuations = heeds_punctuations
+        self._memory = MemoryLimit(memory_bytes)
+        self._directory: Path | None = None
         self._limit = MarkerLimit(max_drop_markers)
         self._extents = extents_of(windows, self.life, emit_partial)
         ports = range(len(self.keys))
-        self._sides = [Side(f"{port}-", self.keys[port], _useful_until(self._extents, port)) for port in ports]
+        self._rows = [RowStore(f"{port}-", self.keys[port], self._useful_until(port)) for port in ports]
         self._closed = [ClosedSet.over(Schema.from_arrow(schemas[port]), self.keys[port]) for port in ports]
         self._propagation = Propagation(schemas, self.keys, output_schema)
         self._frontiers = [NEVER for _ in ports]
@@ -148,31 +174,36 @@ class WindowJoin:
         self._settled_entries = 0
         self._counts = dict.fromkeys(_COUNTERS, 0)
 
+    def _useful_until(self, port: int) -> Callable[[Batch], Int64s]:
+        return lambda batch: self._extents.useful_until(port, batch.ts)
+
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         if self.on_violation is None:
-            return self._answers(port, batch)
+            return in_pieces(self._answers(port, batch))
         batch = batch.filter(self._alive(batch))
         wrong = closed_mask(self._closed[port], [batch.column(key) for key in self.keys[port]], batch.num_rows)
         judged = judge(self.on_violation, port, batch, wrong)
         self._counts["violations"] += int(np.count_nonzero(wrong))
         self._counts["quarantined"] += sum(refused.batch.num_rows for refused in judged.refused)
-        return [*judged.refused, *self._answers(port, judged.good), *self._answers(port, judged.trusted, is_trusted=True)]
+        answers = chain(self._answers(port, judged.good), self._answers(port, judged.trusted, is_trusted=True))
+        return [*judged.refused, *pieces] if isinstance(pieces := in_pieces(answers), list) else chain(judged.refused, pieces)
 
-    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> list[Batch]:
+    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> Iterator[Batch]:
         """Results of new rows; those of an input that has closed their key are not stored."""
         batch = self._usable(port, batch)
         if not batch.num_rows:
-            return []
+            return
         start = self._arranged(port, batch)
-        results = _gathered(self._combine(start, [other for other in range(len(self._sides)) if other != port]))
+        for result in self._combine(start, [other for other in range(len(self._rows)) if other != port]):
+            self._counts["results"] += result.num_rows
+            yield result
         if is_trusted:
             self._counts["trusted"] += batch.num_rows
         else:
             self._store(port, start)
-        self._counts["results"] += sum(result.num_rows for result in results)
-        return results
+            self._keep_within_memory()
 
     def _arranged(self, port: int, batch: Batch) -> Combination:
         """New rows in a run's order, as combinations of one."""
@@ -208,31 +239,29 @@ class WindowJoin:
         self._counts["dropped"] += int(np.count_nonzero(finished))
         return batch.filter(~finished)
 
-    def _combine(self, found: Combination, others: Sequence[int]) -> list[Batch]:
+    def _combine(self, found: Combination, others: Sequence[int]) -> Iterator[Batch]:
         if not others:
-            return self._results(found)
-        results: list[Batch] = []
-        for wider in _together([wider for _, wider in self._wider(found, others[0])], others[0]):
-            results += self._combine(wider, others[1:])
-        return results
+            yield from self._results(found)
+            return
+        for wider in _together((wider for _, wider in self._wider(found, others[0])), others[0]):
+            yield from self._combine(wider, others[1:])
 
     def _wider(self, found: Combination, other: int) -> Iterator[tuple[Run, Combination]]:
         """The combinations together with rows of one more input, run by run."""
         low, high = self._extents.bounds(found.times(), other)
-        for run in self._sides[other]:
-            rows, probes = find_pairs(run.hashes, run.batch.ts, found.hashes, low, high)
-            if not len(rows):
-                continue
+        for run, rows, probes in self._rows[other].partners(found.hashes, low, high):
             if not is_one_to_one(found.keys):
                 equal = equal_keys(run.keys, rows, found.keys, found.key_rows[probes])
                 rows, probes = rows[equal], probes[equal]
             parts = {**found.chosen(probes), other: (run.batch, rows)}
             yield run, Combination(parts, found.keys, found.key_rows[probes], found.hashes[probes])
 
-    def _results(self, found: Combination) -> list[Batch]:
+    def _results(self, found: Combination) -> Iterator[Batch]:
         found, numbers = self._numbered(found)
-        starts = range(0, found.num_rows, OUTPUT_ROWS)
-        return [piece for start in starts if (piece := self._passing(self._result(found, numbers, start))).num_rows]
+        for start in range(0, found.num_rows, OUTPUT_ROWS):
+            piece = self._passing(self._result(found, numbers, start))
+            if piece.num_rows:
+                yield piece
 
     def _passing(self, piece: Batch) -> Batch:
         return piece if self.residual is None else piece.filter(mask(self.residual, piece.rows))
@@ -250,20 +279,25 @@ class WindowJoin:
     def _result(self, found: Combination, numbers: Int64s | None, start: int) -> Batch:
         stop = min(start + OUTPUT_ROWS, found.num_rows)
         columns: list[pa.Array] = []
-        for port in range(len(self._sides)):
+        for port in range(len(self._rows)):
             batch, rows = found.parts[port]
-            columns += batch.rows.take(pa.array(rows[start:stop])).columns
+            columns += self._columns(port, batch, rows[start:stop])
         ts, pos = self._stamps(found, start, stop)
         if numbers is not None and self.window_number:
             columns.append(pa.array(numbers[start:stop], pa.int64()))
             pos = mix_positions(pos, numbers[start:stop])
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
 
+    def _columns(self, port: int, batch: Batch, rows: Int64s) -> list[pa.Array]:
+        """What a result shows of rows of an input."""
+        columns: list[pa.Array] = batch.rows.take(pa.array(rows)).columns
+        return columns
+
     def _stamps(self, found: Combination, start: int, stop: int) -> tuple[Int64s, Int64s]:
         """Time and position of combined rows."""
         batch, rows = found.parts[0]
         ts, pos = batch.ts[rows[start:stop]], batch.pos[rows[start:stop]]
-        for port in range(1, len(self._sides)):
+        for port in range(1, len(self._rows)):
             batch, rows = found.parts[port]
             newest_and_place(ts, pos, batch.ts, batch.pos, rows[start:stop])
         return ts, pos
@@ -271,14 +305,19 @@ class WindowJoin:
     def _store(self, port: int, new: Combination) -> None:
         """Keep the rows that a later row of another input may still join."""
         batch, _ = new.parts[port]
-        keep = self._useful(port, batch, new.keys)
-        self._sides[port].insert(batch.filter(keep), new.hashes if keep.all() else new.hashes[keep])
+        until = self._rows[port].useful_until(batch)
+        keep = self._useful(port, until, new.keys)
+        if keep.all():
+            self._rows[port].insert(batch, new.hashes, until)
+        else:
+            self._rows[port].insert(batch.take(np.flatnonzero(keep)), new.hashes[keep], until[keep])
 
-    def _useful(self, port: int, batch: Batch, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    def _useful(self, port: int, until: Int64s, columns: Sequence[pa.Array]) -> Mask:
+        """Which new rows may still have a partner."""
         horizon = self._horizon(port)
-        keep = (self._extents.useful_until(port, batch.ts) >= horizon) & (horizon != FOREVER)
+        keep: Mask = (until >= horizon) & (horizon != FOREVER)
         self._counts["expired_on_the_fly"] += int(np.count_nonzero(~keep))
-        needless = self._closed_by_all_others(port, columns, batch.num_rows)
+        needless = self._closed_by_all_others(port, columns, len(until))
         self._counts["purged_on_the_fly"] += int(np.count_nonzero(needless & keep))
         return keep & ~needless
 
@@ -298,14 +337,16 @@ class WindowJoin:
             return self._progress(port, mark.ts)
         if isinstance(mark, Punctuation):
             return self._punctuated(port, mark) if self._heeds_punctuations else ()
+        if isinstance(mark, Herald) and scoped_from_herald(mark) is not None:
+            return ()  # it speaks about rows of this input, not about results
         return () if isinstance(mark, End) else (mark,)
 
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:
         among = self._propagation.wait(port, mark)
         if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark):
-            for other, side in enumerate(self._sides):
-                if other != port and side.num_rows:
-                    side.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
+            for other, rows in enumerate(self._rows):
+                if other != port and rows.num_rows:
+                    rows.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
         released = self._release()
         self._forget_when_grown()
         return released
@@ -337,15 +378,15 @@ class WindowJoin:
         """Let go what nothing holds back; rows whose key can have no result any more go as well, and may free others."""
         released: list[Punctuation] = []
         while True:
-            freed = [mark for port, side in enumerate(self._sides) for mark in self._propagation.release(port, side)]
+            freed = [mark for port, rows in enumerate(self._rows) for mark in self._propagation.release(port, rows)]
             if not freed:
                 return released
             released += freed
             among = self._propagation.just_finished()
-            if len(self._sides) == 2:
+            if len(self._rows) == 2:
                 return released  # what one input has closed was purged from the other when it said so
-            for side in self._sides:
-                side.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])), among)
+            for rows in self._rows:
+                rows.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])), among)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -355,7 +396,7 @@ class WindowJoin:
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
-        expired = [side.expire(self._horizon(other)) for other, side in enumerate(self._sides)]
+        expired = [rows.expire(self._horizon(other)) for other, rows in enumerate(self._rows)]
         released: list[Any] = self._release() if any(expired) and self._propagation.is_waiting else []
         least = min(self._frontiers)
         if least > self._sent:
@@ -363,19 +404,46 @@ class WindowJoin:
             released.append(Heartbeat(least))
         return released
 
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def spill_to(self, directory: Path) -> None:
+        self._directory = directory
+
     def on_control(self, decision: Control) -> Elements:
+        if decision.kind == MEMORY:
+            self._memory.share = decision.detail["bytes"]
+            self._keep_within_memory()
+        elif decision.kind == TUNE:
+            self._tune(decision.detail)
         return ()
+
+    def _tune(self, changes: Mapping[str, Any]) -> None:
+        if "memory_bytes" in changes:
+            self._memory.own = changes["memory_bytes"]
+            self._keep_within_memory()
+        if "max_drop_markers" in changes:
+            self._limit.most = changes["max_drop_markers"]
+
+    def _keep_within_memory(self) -> None:
+        """Spill the input with most rows in memory until half of the limit is free: merging runs needs the other half."""
+        limit = self._memory.limit
+        if limit is None or self._directory is None:
+            return
+        while sum(rows.spillable_bytes for rows in self._rows) > limit // 2:
+            if not max(self._rows, key=lambda rows: rows.spillable_bytes).spill(self._directory):
+                return
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         meta: dict[str, Any] = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": dict(self._counts)}
+        meta["memory"] = self._memory.to_json()
         meta["closed"] = [known.to_json() for known in self._closed]
         meta["propagation"] = self._propagation.snapshot()
         meta["limit"] = self._limit.to_json()
         segments: dict[str, pa.RecordBatch] = {}
-        for port, side in enumerate(self._sides):
-            part = prefixed(f"side{port}", side.snapshot())
+        for port, rows in enumerate(self._rows):
+            part = prefixed(f"rows{port}", rows.snapshot())
             meta |= part.meta
             segments |= part.segments
         return State(meta, segments)
@@ -384,26 +452,46 @@ class WindowJoin:
         self._frontiers = list(state.meta["frontiers"])
         self._sent = state.meta["sent"]
         self._counts = dict(state.meta["counts"])
+        self._memory = MemoryLimit(*state.meta["memory"])
         self._limit.restore(state.meta["limit"], self._marker_schemas())
         self._closed = [
             ClosedSet.from_json(coded, known.fields) for coded, known in zip(state.meta["closed"], self._closed, strict=True)
         ]
         self._propagation.restore(state.meta["propagation"])
-        for port, side in enumerate(self._sides):
-            side.restore(part_of(f"side{port}", state))
+        for port, rows in enumerate(self._rows):
+            rows.restore(part_of(f"rows{port}", state), self._directory)
 
     def counters(self) -> Mapping[str, int]:
-        rows = [side.num_rows for side in self._sides]
         return {
-            "state_rows": sum(rows),
-            "state_bytes": sum(side.num_bytes for side in self._sides),
+            "state_rows": sum(rows.num_rows for rows in self._rows),
+            "state_bytes": sum(rows.num_bytes for rows in self._rows),
+            "spilled_rows": sum(rows.spilled_rows for rows in self._rows),
+            "spilled_bytes": sum(rows.spilled_bytes for rows in self._rows),
             "closed_entries": self._closed_entries(),
-            "expired": sum(side.expired for side in self._sides) + self._counts["expired_on_the_fly"],
-            "purged": sum(side.purged for side in self._sides) + self._counts["purged_on_the_fly"],
+            "expired": sum(rows.expired for rows in self._rows) + self._counts["expired_on_the_fly"],
+            "purged": sum(rows.purged for rows in self._rows) + self._counts["purged_on_the_fly"],
             "evicted_markers": self._limit.evicted,
-            "runs": sum(1 for side in self._sides for _ in side),
+            "runs": sum(1 for rows in self._rows for _ in rows),
             **self._counts,
         }
+
+
+def in_pieces(results: Iterator[Batch]) -> Iterable[Batch]:
+    """A list where all results fit into one piece, of as few batches as may be; otherwise what `piecewise` does."""
+    found: Any = piecewise(results)
+    return _gathered(found) if isinstance(found, list) else found
+
+
+def piecewise(elements: Iterator[Any]) -> Iterable[Any]:
+    """A list where all results fit into one piece; otherwise one element after the other, made when it is asked for."""
+    first: list[Any] = []
+    rows = 0
+    for element in elements:
+        first.append(element)
+        rows += element.num_rows if isinstance(element, Batch) else 0
+        if rows > OUTPUT_ROWS:
+            return chain(first, elements)
+    return first
 
 
 def _gathered(results: list[Batch]) -> list[Batch]:
@@ -411,7 +499,3 @@ def _gathered(results: list[Batch]) -> list[Batch]:
     if len(results) < 2 or sum(result.num_rows for result in results) > _SMALL_ROWS * len(results):
         return results
     return [Batch.concat(results)]
-
-
-def _useful_until(extents: Any, port: int) -> Any:
-    return lambda ts: extents.useful_until(port, ts)

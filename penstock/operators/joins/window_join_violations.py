@@ -112,10 +112,10 @@ class MarkerLimit:
 
     def to_json(self) -> dict[str, Any]:
         """State that `restore` takes over."""
-        return {"evicted": self.evicted, "old": [known.to_json() for known in self._old]}
+        return {"most": self.most, "evicted": self.evicted, "old": [known.to_json() for known in self._old]}
 
     def restore(self, coded: dict[str, Any], schemas: Sequence[Schema]) -> None:
-        self.evicted = coded["evicted"]
+        self.most, self.evicted = coded["most"], coded["evicted"]
         self._old = [Announcements.from_json(old, schema) for old, schema in zip(coded["old"], schemas, strict=False)]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from penstock.model.join_kinds import JoinKind
-from penstock.model.join_variants import MetadataUse, Passing
 from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import (
     BoundedBy,
@@ -45,41 +44,21 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
     found = {port: holding for port in ports if (holding := _first(rule(node, inputs, port) for rule in rules))}
     while True:
         more = {port: holding for port in ports if port not in found and (holding := _by_finished_keys(node, inputs, port, found))}
-        if not more or not _use(node).finishes:
+        if not more:
             break
         found |= more
     holdings = [found.get(port) or _without_bound(node, inputs, port) for port in ports]
     return [_held_back(holding) if port in node.kind.watched else holding for port, holding in enumerate(holdings)]
 
 
-def _use(node: WindowJoin) -> MetadataUse:
-    """What the operator of the join does with punctuations; without a hint it uses all that is known."""
-    if isinstance(node, MJoin):
-        return MetadataUse(removes=False, passing=Passing.NONE)
-    return node.hint.use if node.hint is not None else MetadataUse()
+def heeds_punctuations(node: WindowJoin) -> bool:
+    """Whether the operator of the join uses punctuations: the proof that its state is bounded may lean on nothing else."""
+    return not isinstance(node, MJoin) and (node.hint is None or node.hint.heeds_punctuations)
 
 
 def heard_by(node: WindowJoin, inputs: Sequence[Knowledge]) -> Sequence[Knowledge]:
     """What a join makes use of: a hint may ask for one that ignores punctuations."""
-    return inputs if _use(node).removes else [replace(known, schemes=()) for known in inputs]
-
-
-def waiting_punctuations(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
-    """Punctuations that are heard and never go on stay with the join."""
-    use = _use(node)
-    if not use.keeps_waiting or use.passing is Passing.ALL:
-        return []
-    going = {} if use.passing is Passing.NONE else dict(enumerate(_whole_key_schemes(node, inputs)))
-    names = [
-        name
-        for port, (name, known) in enumerate(zip(_names(node), inputs, strict=True))
-        if any(scheme != going.get(port) for scheme in known.schemes)
-    ]
-    if not names or ends(node.life):
-        return [until_end("punctuations that wait")] if names else []
-    reason = "until somebody asks for them" if use.passing is Passing.NONE else "until every input has announced the same"
-    why = f"those of {' and '.join(names)} stay {reason}, as the hint {node.hint} wants it"
-    return [Holding("punctuations that wait", why, growth=Growth.KEYS)]
+    return inputs if heeds_punctuations(node) else [replace(known, schemes=()) for known in inputs]
 
 
 def _held_back(holding: Holding) -> Holding:
@@ -203,7 +182,7 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
     stalled = [(names[other], inputs[other].stalled) for other in _others(node, port) if inputs[other].stalled]
     silent = (
         [_deafness(node)]
-        if not _use(node).removes
+        if not heeds_punctuations(node)
         else [
             f"{names[other]} never closes {', '.join(node.keys[other])}"
             for other in _others(node, port)
@@ -231,11 +210,8 @@ def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequen
 
     Where rows are answers without partner it speaks for fewer, see `JoinKind.stated_on`.
     """
-    passing = _use(node).passing
-    if passing is Passing.NONE:
+    if not heeds_punctuations(node):
         return replace(_event_time(node, inputs, holdings), schemes=())
-    if passing is Passing.PAIRED:
-        return replace(_event_time(node, inputs, holdings), schemes=_paired(node, inputs, holdings))
     schemes: dict[frozenset[str], Scheme] = {}
     for port, (known, holding) in enumerate(zip(inputs, holdings, strict=True)):
         if not holding.is_bounded or holding.by is BoundedBy.END:
@@ -253,29 +229,6 @@ def through_join(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequen
                 columns = frozenset(node.keys[target][at] for at in places if at is not None)
                 schemes.setdefault(columns, replace(passed, columns=columns))
     return replace(_event_time(node, inputs, holdings), schemes=tuple(schemes.values()))
-
-
-def _paired(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> tuple[Scheme, ...]:
-    """Values of the key that every input closes, and only those."""
-    closing = _whole_key_schemes(node, inputs)
-    if not closing:
-        return ()
-    conditions = [scheme.condition for scheme in closing] + [text for holding in holdings for text in holding.conditions]
-    first = replace(closing[0], condition=" and ".join(dict.fromkeys(filter(None, conditions))), among="")
-    return tuple(replace(first, columns=frozenset(keys)) for keys in node.keys)
-
-
-def _whole_key_schemes(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Scheme]:
-    """For each input how it closes values of the whole key; empty if one of them does not."""
-    found: list[Scheme] = []
-    for known, keys in zip(inputs, node.keys, strict=True):
-        whole = {name.lower() for name in keys}
-        found += [scheme for scheme in known.schemes if {name.lower() for name in scheme.columns} == whole][:1]
-    if len(found) < len(node.keys):
-        return []
-    # Where announcements are paired one by one, a range and the single values in it make no pair unless the range comes first.
-    is_mixed = len({scheme.kind is SchemeKind.RANGE for scheme in found}) > 1
-    return [] if is_mixed and _use(node).keeps_waiting else found
 
 
 def _event_time(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:

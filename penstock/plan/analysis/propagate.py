@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.plan.analysis.event_patterns import judge_pattern, through_pattern
 from penstock.plan.analysis.groups import judge_distinct, judge_grouping, through_distinct, through_grouping
 from penstock.plan.analysis.holdings import Holding
-from penstock.plan.analysis.joins import judge_join, through_join, waiting_punctuations
+from penstock.plan.analysis.joins import judge_join, through_join
 from penstock.plan.analysis.knowledge import (
     Knowledge,
     of_reference,
@@ -69,7 +69,6 @@ def _judge(node: Node, answers: Mapping[str, Knowledge], judged: list[Judged]) -
         case WindowJoin():
             holdings = judge_join(node, inputs)
             known = through_join(node, inputs, holdings)
-            holdings += waiting_punctuations(node, inputs)
         case GroupBy():
             holdings = judge_grouping(node, inputs[0])
             groups = next(holding for holding in holdings if holding.what == "groups")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class LocalRunner:
     memory
         Shares a limit among the joins that can spill.
     spill
-        Directory for what they spill; None: it stays in this process, encoded.
+        Directory for what they spill; None: that for temporary files.
     waits
         Whether what goes round the loop of a job waits for the next micro-batch, as on Spark, or micro-batches without rows
         follow at once until nothing goes round.
@@ -80,7 +81,7 @@ class LocalRunner:
         self.collected = Collected({name: [] for name in job.outputs})
         self._policy = policy
         self._clock = clock
-        self._spill = spill
+        self._spill = spill or Path(tempfile.gettempdir())
         self._waits = waits
         #: What goes round the loop: shard and packet.
         self._loop: list[tuple[int, Packet]] = []

@@ -13,16 +13,16 @@ from penstock.testing.random_queries.timeline import REGULAR, Life, Window, numb
 _KINDS = ("", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
 _LENGTHS = st.sampled_from([0, 2, 5, 9, None])
 #: Hints for joins of two inputs without windows: few rows fit into memory, or none is ever purged.
-_SPILLING = ("PJOIN", "PJOIN(memory_rows = 2, purge_threshold = 1)", "XJOIN", "XJOIN(memory_rows = 3)", "PJOIN(buckets = 1)")
-_SLIDING = ("WJOIN", "PWJOIN", "PWJOIN(state = 'split')", "WJOIN(buckets = 1)")
+_WITHOUT_WINDOWS = ("PJOIN", "PJOIN(memory_bytes = 1)", "PJOIN(memory_bytes = 900)", "XJOIN", "XJOIN(memory_bytes = 500)")
+_SLIDING = ("WJOIN", "WJOIN(memory_bytes = 300)", "PWJOIN", "PWJOIN(memory_bytes = 1)", "PWJOIN(max_drop_markers = 2)")
 _MANY = (
     "MWJOIN",
     "MPWJOIN",
-    "MPWJOIN(early_propagation = FALSE)",
+    "MPWJOIN(memory_bytes = 600)",
     "MJOIN",
     "MJOIN(policy = 'sweep')",
     "MJOIN(policy = 'fixed')",
-    "MWJOIN(probe_order = 'selectivity')",
+    "MWJOIN(memory_bytes = 1)",
 )
 
 
@@ -53,7 +53,7 @@ def _hint(draw: st.DrawFn, lengths: Sequence[int | None]) -> str:
     if len(lengths) > 2:
         usable: tuple[str, ...] = _MANY
     else:
-        usable = _SPILLING if lengths == [None, None] else _SLIDING
+        usable = _WITHOUT_WINDOWS if lengths == [None, None] else _SLIDING
     hint = draw(st.sampled_from(["", "", *usable]))
     return f"/*+ {hint} */ " if hint else ""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -57,11 +59,18 @@ def maker(
     life: Lifespan | None = None,
     residual: str = "",
     columns: Sequence[str] = ("k",),
+    memory: int | None = None,
 ) -> Callable[[], PreservingJoin]:
     output = pa.schema([*SCHEMAS[0], *SCHEMAS[1]]) if kind.shows_pairs else SCHEMAS[0]
     keys = [[f"{port}.{name}" for name in columns] for port in (0, 1)]
     condition = parse(residual) if residual else None
-    return lambda: PreservingJoin(kind, SCHEMAS, keys, windows, output, condition, life)
+
+    def made() -> PreservingJoin:
+        join = PreservingJoin(kind, SCHEMAS, keys, windows, output, condition, life, memory_bytes=memory)
+        join.spill_to(Path(tempfile.gettempdir()))
+        return join
+
+    return made
 
 
 def named(port: int, tape: Tape) -> Tape:
@@ -82,6 +91,8 @@ def inputs(draw: st.DrawFn, most: int = 8) -> list[Tape]:
     return [named(port, draw(tapes(values, "k", others, most))) for port in (0, 1)]
 
 
+#: Bytes for rows in memory: no limit, none at all, some.
+memories = st.sampled_from([None, 1, 700])
 lengths = st.sampled_from([Sliding(0), Sliding(1), Sliding(3), Sliding(7), Unbounded()])
 lives = st.sampled_from([Lifespan(), Lifespan(), Lifespan(2, 25), Lifespan(0, 20)])
 
@@ -164,7 +175,7 @@ def test_a_semi_join_answers_with_the_first_partner_and_forgets_the_row() -> Non
     join.on_batch(*one(0, 5, 1, 7))
     assert values(join.on_batch(*one(1, 6, 1, 1))) == [(7, None)]
     assert values(join.on_batch(*one(1, 7, 1, 2))) == []
-    assert [side.num_rows for side in join._sides] == [0, 2]
+    assert [rows.num_rows for rows in join._rows] == [0, 2]
 
 
 def test_a_pair_that_fails_the_residual_condition_is_no_pair() -> None:
@@ -224,8 +235,8 @@ def test_only_changed_bits_are_written_anew() -> None:
     join.on_batch(*one(1, 6, 2, 8))
     second = set(join.snapshot().segments)
     join.on_batch(*one(1, 7, 2, 9))
-    assert second - first == {"side0/0-0.1", "side1/1-0"}
-    assert set(join.snapshot().segments) - second == {"side1/1-2"}  # two runs in one; the row had its partner already
+    assert second - first == {"rows0/0-0.1", "rows1/1-0"}
+    assert set(join.snapshot().segments) - second == {"rows1/1-2"}  # two runs in one; the row had its partner already
 
 
 def test_a_landmark_window_that_may_stay_without_partner_needs_an_end() -> None:
@@ -292,7 +303,7 @@ def test_p1_p2_after_every_element_exactly_what_is_proven_has_been_answered(kind
     sides = data.draw(inputs())
     windows, life = data.draw(windowed())
     condition = data.draw(st.booleans())
-    join = maker(kind, windows, life, "`0.v` <= `1.v` + 1" if condition else "")()
+    join = maker(kind, windows, life, "`0.v` <= `1.v` + 1" if condition else "", memory=data.draw(memories))()
     known = Known(windows, life)
     out: list[Any] = []
     for port, item in data.draw(merged(sides)):
@@ -312,7 +323,7 @@ def test_p1_p2_after_every_element_exactly_what_is_proven_has_been_answered(kind
 def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(kind: JoinKind, data: st.DataObject) -> None:
     sides = data.draw(inputs())
     windows, life = data.draw(windowed())
-    make = maker(kind, windows, life)
+    make = maker(kind, windows, life, memory=data.draw(memories))
     items = data.draw(merged(sides))
     expected = preserving_join(kind, [rows_in(tape) for tape in sides], NAMES, [["0.k"], ["1.k"]], windows, life)
     cut = drive(make(), split(items, SCHEMAS, data.draw(batch_cuts()), empty=True))
@@ -334,7 +345,7 @@ def announced_keys(out: list[Any]) -> list[tuple[str, int]]:
 @settings(max_examples=5, deadline=None)
 def test_the_shared_checks_hold(kind: JoinKind, data: st.DataObject) -> None:
     windows, life = data.draw(windowed())
-    make = maker(kind, windows, life, data.draw(st.sampled_from(["", "`0.v` < `1.v`", "TRUE"])))
+    make = maker(kind, windows, life, data.draw(st.sampled_from(["", "`0.v` < `1.v`", "TRUE"])), memory=data.draw(memories))
     check_all(make, data.draw(merged(data.draw(inputs()))), SCHEMAS, data.draw(batch_cuts()))
 
 
@@ -344,7 +355,7 @@ def test_the_shared_checks_hold(kind: JoinKind, data: st.DataObject) -> None:
 def test_several_key_columns_are_closed_by_punctuations_on_some_of_them(kind: JoinKind, data: st.DataObject) -> None:
     sides = data.draw(inputs())
     windows: list[Window] = [data.draw(lengths), data.draw(lengths)]
-    join = maker(kind, windows, columns=("k", "v"))()
+    join = maker(kind, windows, columns=("k", "v"), memory=data.draw(memories))()
     known = Known(windows, Lifespan(), ("k", "v"))
     out: list[Any] = []
     for port, item in data.draw(merged(sides)):
@@ -360,7 +371,7 @@ def test_several_key_columns_are_closed_by_punctuations_on_some_of_them(kind: Jo
 @settings(max_examples=5, deadline=None)
 def test_p11_every_row_is_accounted_for_and_nothing_is_owed_in_the_end(kind: JoinKind, data: st.DataObject) -> None:
     windows, life = data.draw(windowed())
-    join = maker(kind, windows, life)()
+    join = maker(kind, windows, life, memory=data.draw(memories))()
     seen = 0
     for port, element in split(data.draw(merged(data.draw(inputs()))), SCHEMAS, data.draw(batch_cuts())):
         deliver(join, port, element)

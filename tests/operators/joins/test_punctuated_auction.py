@@ -42,7 +42,7 @@ def closed(operator: Operator, item: int) -> list[object]:
 
 
 def stored(operator: WindowJoin) -> list[int]:
-    return [side.num_rows for side in operator._sides]
+    return [side.num_rows for side in operator._rows]
 
 
 def test_a_bid_is_discarded_right_after_it_has_joined() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -50,12 +52,21 @@ def maker(
     columns: Sequence[str] = ("k",),
     kind: pa.DataType | None = None,
     heeds_punctuations: bool = True,
+    memory: int | None = None,
 ) -> Join:
     schemas = [schema_of(port, kind) for port in range(len(windows))]
     output = pa.schema([item for schema in schemas for item in schema])
     keys = [[f"{port}.{name}" for name in columns] for port in range(len(windows))]
     condition = parse(residual) if residual else None
-    return lambda: WindowJoin(schemas, keys, windows, output, condition, life, heeds_punctuations=heeds_punctuations)
+
+    def made() -> WindowJoin:
+        join = WindowJoin(
+            schemas, keys, windows, output, condition, life, heeds_punctuations=heeds_punctuations, memory_bytes=memory
+        )
+        join.spill_to(Path(tempfile.gettempdir()))
+        return join
+
+    return made
 
 
 def named(port: int, tape: Tape) -> Tape:
@@ -81,6 +92,8 @@ def inputs(draw: st.DrawFn, ports: int, keys: Sequence[Any] = KEYS, most: int = 
     return [named(port, draw(tapes(values_of(keys), "k", others, most))) for port in range(ports)]
 
 
+#: Bytes for rows in memory: no limit, none at all, some.
+memories = st.sampled_from([None, 1, 700])
 lengths = st.sampled_from([Sliding(0), Sliding(1), Sliding(3), Sliding(7), Unbounded()])
 
 
@@ -211,7 +224,7 @@ def test_p1_p2_results_equal_brute_force_and_no_result_breaks_an_output_promise(
     arrivals = split(
         data.draw(merged(sides)), [schema_of(port) for port in range(ports)], data.draw(batch_cuts()), data.draw(st.booleans())
     )
-    out = drive(maker(windows)(), arrivals)
+    out = drive(maker(windows, memory=data.draw(memories))(), arrivals)
     assert bag(rows_of(out)) == expected(sides, windows)
     assert broken_promises(out) == []
 
@@ -222,7 +235,7 @@ def test_a_join_that_ignores_punctuations_finds_the_same_and_lets_none_pass(data
     sides = data.draw(inputs(2))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
     arrivals = split(data.draw(merged(sides)), [schema_of(0), schema_of(1)], data.draw(batch_cuts()), data.draw(st.booleans()))
-    join = maker(windows, heeds_punctuations=False)()
+    join = maker(windows, heeds_punctuations=False, memory=data.draw(memories))()
     out = drive(join, arrivals)
     assert bag(rows_of(out)) == expected(sides, windows)
     assert not [mark for mark in out if isinstance(mark, Punctuation)]
@@ -239,7 +252,7 @@ def test_windows_with_advance_join_number_by_number(data: st.DataObject) -> None
         frames = [Framed(size, 0, step), Framed(size, 0, step)]
     sides = data.draw(inputs(2))
     arrivals = split(data.draw(merged(sides)), [schema_of(0), schema_of(1)], data.draw(batch_cuts()))
-    out = drive(maker(frames, life)(), arrivals)
+    out = drive(maker(frames, life, memory=data.draw(memories))(), arrivals)
     assert bag(rows_of(out)) == expected(sides, frames, life)
     assert broken_promises(out) == []
 
@@ -253,7 +266,7 @@ def test_texts_and_several_columns_are_keys_and_residuals_decide_last(data: st.D
     items = data.draw(merged(sides))
     columns = data.draw(st.sampled_from([("k",), ("k", "v"), ("t", "k")]))
     arrivals = split(items, [schema_of(0, pa.string()), schema_of(1, pa.string())], data.draw(batch_cuts()))
-    join = maker(windows, residual="`0.v` < `1.v` + 1", columns=columns, kind=pa.string())()
+    join = maker(windows, residual="`0.v` < `1.v` + 1", columns=columns, kind=pa.string(), memory=data.draw(memories))()
     keys = [[f"{port}.{name}" for name in columns] for port in (0, 1)]
     out = drive(join, arrivals)
     assert bag(rows_of(out)) == expected(sides, windows, keys=keys, residual=lambda row: row["0.v"] < row["1.v"] + 1)
@@ -266,7 +279,7 @@ def test_p9_p10_p13_batching_restarts_and_interleaving_change_nothing(data: st.D
     sides = data.draw(inputs(2))
     windows = data.draw(st.lists(lengths, min_size=2, max_size=2))
     schemas = [schema_of(0), schema_of(1)]
-    make = maker(windows)
+    make = maker(windows, memory=data.draw(memories))
     items = data.draw(merged(sides))
     plain = drive(make(), split(items, schemas))
     cut = drive(make(), split(items, schemas, data.draw(batch_cuts())))
@@ -288,7 +301,7 @@ def announced_keys(out: list[Any]) -> list[int]:
 def test_p11_every_row_is_accounted_for(data: st.DataObject) -> None:
     sides = data.draw(inputs(3))
     windows = data.draw(st.lists(lengths, min_size=3, max_size=3))
-    join = maker(windows, Lifespan(5, 25))()
+    join = maker(windows, Lifespan(5, 25), memory=data.draw(memories))()
     arrivals = split(data.draw(merged(sides)), [schema_of(port) for port in range(3)], data.draw(batch_cuts()))
     seen = 0
     for port, element in arrivals:
@@ -304,7 +317,7 @@ def test_p11_every_row_is_accounted_for(data: st.DataObject) -> None:
 @settings(max_examples=30, deadline=None)
 def test_no_stored_row_is_useless_once_all_others_have_closed_its_key(data: st.DataObject) -> None:
     sides = data.draw(inputs(2))
-    join = maker([Unbounded(), Unbounded()])()
+    join = maker([Unbounded(), Unbounded()], memory=data.draw(memories))()
     closed: list[list[Punctuation]] = [[], []]
     for port, element in split(data.draw(merged(sides)), [schema_of(0), schema_of(1)]):
         drive(join, [(port, element)])
@@ -312,5 +325,7 @@ def test_no_stored_row_is_useless_once_all_others_have_closed_its_key(data: st.D
             closed[port].append(element)
         for side in (0, 1):
             other = 1 - side
-            stored = [key for run in join._sides[side] for key in run.keys[0].to_pylist()]
+            rows = join._rows[side]
+            living = [(run.keys[0].to_pylist(), rows.living(run)) for run in rows]
+            stored = [key for keys, alive in living for at, key in enumerate(keys) if alive is None or alive[at]]
             assert not any(mark.matches({f"{other}.k": key}) for key in stored for mark in closed[other])

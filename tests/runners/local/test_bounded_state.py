@@ -135,22 +135,20 @@ def _join(hint: str, group: str = "", windows: tuple[str, str] = ("", "")) -> st
 CLOSED, TOLD = "PUNCTUATIONS FROM mark ON (k)", "PUNCTUATE k WHEN last"
 GROUPED = "CREATE CQ g AS SELECT k, count(*) AS n FROM j GROUP BY k;\n"
 WINDOWED = "CREATE CQ g AS SELECT k, count(*) AS n FROM j [RANGE 12] GROUP BY k;\n"
-EARLY = "SELECT /*+ MPWJOIN(early_propagation = FALSE) */ a.k FROM a [RANGE 12], b, c [RANGE 12] WHERE a.k = b.k AND b.k = c.k"
+THREE = "SELECT /*+ MPWJOIN */ a.k FROM a [RANGE 12], b, c [RANGE 12] WHERE a.k = b.k AND b.k = c.k"
 
 
-@pytest.mark.filterwarnings("ignore:no rule of the registry purges")
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 @example(case=Case((CLOSED, CLOSED), _join("XJOIN")))
 @example(case=Case((CLOSED, CLOSED), _join("WJOIN", GROUPED)))
-@example(case=Case((CLOSED, CLOSED), _join("PJOIN(uses_punctuations = FALSE)")))
-@example(case=Case((CLOSED, CLOSED), _join("PJOIN(registry = 'pull')", GROUPED)))
-@example(case=Case((CLOSED, CLOSED), _join("PJOIN(registry = 'eager', memory_rows = 1)", WINDOWED), 2))
-@example(case=Case((CLOSED, ""), _join("PWJOIN(early_propagation = FALSE)", GROUPED, (" [RANGE 12]", " [RANGE 12]"))))
-@example(case=Case((CLOSED, CLOSED), _join("PWJOIN(drop = FALSE, state = 'split')")))
-@example(case=Case(("UNIQUE (k)", "ORDERED (k)"), _join("PJOIN(registry = 'paired')", GROUPED)))
-@example(case=Case(("UNIQUE (k)", "PUNCTUATIONS FROM mark"), _join("PJOIN(registry = 'paired')")))
-@example(case=Case(("", TOLD, TOLD), f"CREATE CQ j AS {EARLY};"))
+@example(case=Case((CLOSED, CLOSED), _join("PJOIN", GROUPED)))
+@example(case=Case((CLOSED, CLOSED), _join("PJOIN(memory_bytes = 1)", WINDOWED), 2))
+@example(case=Case((CLOSED, ""), _join("PWJOIN", GROUPED, (" [RANGE 12]", " [RANGE 12]"))))
+@example(case=Case((CLOSED, CLOSED), _join("PWJOIN(max_drop_markers = 2)")))
+@example(case=Case(("UNIQUE (k)", "ORDERED (k)"), _join("PJOIN", GROUPED)))
+@example(case=Case(("UNIQUE (k)", "PUNCTUATIONS FROM mark"), _join("PJOIN")))
+@example(case=Case(("", TOLD, TOLD), f"CREATE CQ j AS {THREE};"))
 @example(case=Case((TOLD, TOLD), "CREATE CQ g AS SELECT k, count(*) AS n FROM a GROUP BY k;"))
 def test_state_is_bounded_in_a_run_exactly_where_check_says_so(case: Case) -> None:
     try:

@@ -49,7 +49,7 @@ KINDS = {
     "distinct": "SELECT DISTINCT k, i FROM l",
     "grouped": "SELECT i, count(*) AS n FROM l [RANGE 1] GROUP BY i",
     "joined": "SELECT l.i FROM l [RANGE 3], r [RANGE 3] WHERE l.i = r.i",
-    "spilling": "SELECT /*+ XJOIN(memory_rows = 1) */ l.i FROM l, r WHERE l.i = r.i",
+    "spilling": "SELECT /*+ XJOIN(memory_bytes = 1) */ l.i FROM l, r WHERE l.i = r.i",
     "hinted": "SELECT /*+ PWJOIN */ l.i FROM l [RANGE 3], r [RANGE 3] WHERE l.i = r.i",
     "by_rows": "SELECT l.i FROM l [ROWS 9], r [ROWS 9] WHERE l.i = r.i",
     "multiway": "SELECT l.i FROM l [RANGE 3], r [RANGE 3], l AS o [RANGE 3] WHERE l.i = r.i AND r.k = o.k AND r.i = o.i",

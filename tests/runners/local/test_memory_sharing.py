@@ -11,7 +11,6 @@ from penstock.errors import InvalidDeclaration, OutOfMemory
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
-from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.memory import MemorySharing, size_in_bytes
 
@@ -73,9 +72,9 @@ def test_what_the_limit_does_not_hold_is_spilled_and_answers_stay() -> None:
     for _ in range(12):
         shared.step(restart=True)
         free.step()
-    assert shared.counts("tuples_spilled")[0] > 0
-    assert shared.counts("memory_rows")[0] < free.counts("memory_rows")[0]
-    assert sum(free.counts("tuples_spilled")) == 0
+    assert shared.counts("spilled_rows")[0] > 0
+    assert shared.counts("state_bytes")[0] < free.counts("state_bytes")[0]
+    assert sum(free.counts("spilled_rows")) == 0
     for query in ("large", "small"):
         assert shared.answers(query) == free.answers(query)
 
@@ -90,30 +89,63 @@ def test_decisions_that_were_noted_make_the_same_run_again() -> None:
     again.runner.run = lambda inputs: given(inputs, noted.get(again._step - 1, ()))  # type: ignore[method-assign]
     for _ in range(6):
         again.step()
-    assert again.counts("tuples_spilled") == shared.counts("tuples_spilled")
+    assert again.counts("spilled_rows") == shared.counts("spilled_rows")
     shared.runner.end()
 
 
 def test_without_a_limit_a_join_has_what_its_hint_says_again() -> None:
     shared = Shared(8_000, text=TEXT.replace("PJOIN", "PJOIN(memory_bytes = 777)"))
 
-    def limits() -> set[int]:
+    def limits() -> set[int | None]:
         operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._work.values()]
-        return {found.engine.config.memory_bytes for found in operators if hasattr(found, "engine")}
+        return {found._memory.limit for found in operators if hasattr(found, "_memory")}
 
     shared.step(restart=True)
-    assert limits() == {2_000}  # half of the limit for each join, half of that for each shard
+    assert limits() == {2_000, 777}  # half of the limit for each join, half of that for each shard; a hint may say less
     shared.runner.run({}, [Control(0, "memory", {"bytes": None})])
     shared.runner.restore(shared.runner.snapshot())
-    assert limits() == {777, PJoinConfig().memory_bytes}
+    assert limits() == {777, None}
     shared.runner.end()
 
 
-def test_without_joins_that_can_spill_there_is_nothing_to_share() -> None:
-    shared = Shared(5_000, text=f"{STREAMS}CREATE CQ q AS SELECT a.k FROM a [RANGE 5], b [RANGE 5] WHERE a.k = b.k")
-    assert not shared.sharing
-    shared.step()
-    assert shared.runner.decisions == {}
+@pytest.mark.parametrize("clause", ["a [RANGE 500], b [RANGE 500]", "a [ROWS 900], b [ROWS 900]"])
+def test_every_join_shares_a_limit(clause: str) -> None:
+    text = f"{STREAMS}CREATE CQ q AS SELECT a.k FROM {clause} WHERE a.k = b.k;"
+    text += f"CREATE CQ l AS SELECT a.k FROM {clause.replace('ROWS', 'RANGE')} WHERE a.k = b.k"
+    text = text.replace("[RANGE 900], b [RANGE 900] WHERE", "LEFT JOIN b ON")
+    shared, free = Shared(6_000, text=text), Shared(None, text=text)
+    for _ in range(8):
+        shared.step(restart=True)
+        free.step()
+    assert min(shared.counts("spilled_rows")) > 0
+    for query in ("q", "l"):
+        assert shared.answers(query) == free.answers(query)
+
+
+def test_a_multiway_join_spills_columns() -> None:
+    text = (
+        f"{STREAMS}CREATE CQ q AS SELECT a.k, c.ts FROM a [RANGE 500], b [RANGE 500], c [RANGE 500] WHERE a.k = b.k AND b.ts = c.ts"
+    )
+    shared, free = Shared(2_000, text=text), Shared(None, text=text)
+    for _ in range(8):
+        shared.step(restart=True)
+        free.step()
+    found = shared.runner.report()
+    assert max(counters.get("spilled_bytes", 0) for counters in found.values()) > 0
+    assert shared.answers("q") == free.answers("q")
+
+
+def exhausted(shared: Shared) -> None:
+    for _ in range(40):
+        shared.step()
+
+
+def test_state_that_cannot_be_spilled_stops_the_run_with_its_figure() -> None:
+    text = f"{STREAMS}CREATE CQ q AS SELECT a.k FROM a [RANGE 5], b [RANGE 5] WHERE a.k = b.k;"
+    text += "CREATE CQ g AS SELECT k, count(*) AS n FROM a [RANGE 5000] GROUP BY k"
+    shared = Shared(9_000, text=text)
+    with pytest.raises(OutOfMemory, match=r"GroupBy\d+ .*the limit is .*start again with more memory"):
+        exhausted(shared)
 
 
 def test_a_limit_that_does_not_hold_the_least_is_refused() -> None:

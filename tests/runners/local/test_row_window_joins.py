@@ -181,7 +181,8 @@ def test_g25_closed_keys_are_purged_and_still_take_a_place_in_the_window(hint: s
     runner.run({"b": of_b(99, 20), "a": of_a([98], 20, [None])})
     assert sorted(row["k"] for row in runner.collected.rows("q")) == [3, 12]
     # Five rows of a, b4 … b13 without the two purged ones, and the last row of either input, which waits.
-    assert sum(found.get("state_rows", 0) for found in runner.report().values()) == 5 + 8 + 2
+    # One row that has left the window may stay a while: a run is not written anew for less than an eighth of its rows.
+    assert sum(found.get("state_rows", 0) for found in runner.report().values()) - (5 + 8 + 2) in (0, 1)
     runner.end()
 
 
@@ -195,7 +196,8 @@ def test_counted_rows_are_joined_in_all_shards_where_the_hint_asks_for_it() -> N
     (join,) = [node.id for node in runner.job.stages[1].graph.nodes if node.id.startswith("WindowJoin")]
     rows = [runner.kernels[2, shard].report()["operators"][join]["state_rows"] for shard in range(4)]
     assert all(rows)
-    assert sum(rows) == 30 + 5  # shards forget rows of other shards' counting
+    # Shards forget rows of other shards' counting; a few stay until a run is written anew.
+    assert sum(rows) - (30 + 5) in range(4)
     runner.end()
     assert sorted(row["k"] for row in runner.collected.rows("q")) == [*range(10, 40), 99]
 

@@ -15,11 +15,8 @@ from penstock.errors import InvalidConfiguration, InvalidOption, StateFormat, Us
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.lowering.statistics import with_statistics
-from penstock.lowering.tuning import check_decision, request, tunable_joins, tuning
+from penstock.lowering.tuning import check_decision, tunable_joins, tuning
 from penstock.model.elements import Control
-from penstock.operators.joins.pjoin.registry import PULL
-from penstock.operators.joins.pjoin.spill import FileStore
-from penstock.operators.watched import Watched
 from penstock.runners.editions.edition import Edition
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -30,8 +27,9 @@ CREATE STREAM a (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNC
 CREATE STREAM b (k BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 0) PUNCTUATIONS FROM mark ON (k);
 """
 JOIN = "SELECT /*+ {hint} */ a.k, b.ts FROM a, b WHERE a.k = b.k"
-LAZY = "PJOIN(registry = 'reference', purge_threshold = 1000)"
-TEXT = f"{STREAMS} CREATE CQ q AS {JOIN.format(hint=LAZY)}; CREATE CQ other AS {JOIN.format(hint='PJOIN')};"
+TEXT = (
+    f"{STREAMS} CREATE CQ q AS {JOIN.format(hint='PJOIN(max_drop_markers = 500)')}; CREATE CQ other AS {JOIN.format(hint='PJOIN')};"
+)
 
 
 class Tuned:
@@ -61,50 +59,29 @@ class Tuned:
         return self.runner.report()[join.operator][counter]
 
 
-def test_a_purge_threshold_changes_while_the_query_runs_and_for_that_query_alone() -> None:
-    tuned = Tuned()
-    tuned.rows("a", list(range(20)), 1)
-    tuned.close("b", list(range(10)), 2)
-    assert (tuned.count("q", "state_rows"), tuned.count("other", "state_rows")) == (20, 10)
-    tuned.tune("q", purge_threshold=1)
-    tuned.close("b", [10, 11, 12, 13, 14, 15], 3)
-    assert tuned.count("q", "state_rows") == tuned.count("other", "state_rows") == 4
-    tuned.runner.end()
-
-
-def test_a_memory_threshold_makes_a_running_join_spill_and_answers_stay() -> None:
+def test_a_limit_of_memory_makes_a_running_join_spill_and_answers_stay() -> None:
     tuned, plain = Tuned(), Tuned()
     for each in (tuned, plain):
         each.rows("a", list(range(40)), 1)
         if each is tuned:
-            each.tune("Q", memory_rows=4)
+            each.tune("Q", memory_bytes=4)
         each.rows("b", list(range(0, 40, 2)), 2)
+    assert tuned.count("q", "spilled_rows") > 0
+    assert plain.count("q", "spilled_rows") == tuned.count("other", "spilled_rows") == 0
+    for each in (tuned, plain):
         each.runner.end()
-    assert tuned.count("q", "tuples_spilled") > 0
-    assert plain.count("q", "tuples_spilled") == tuned.count("other", "tuples_spilled") == 0
     found, expected = (sorted(map(str, each.runner.collected.rows("q"))) for each in (tuned, plain))
     assert found == expected
     assert len(found) == 20
-
-
-def test_a_registry_can_be_replaced_and_punctuations_be_asked_for() -> None:
-    text = f"{STREAMS} CREATE CQ q AS {JOIN.format(hint='PJOIN')}; CREATE CQ said AS SELECT punctuation FROM PUNCTUATIONS OF q;"
-    tuned = Tuned(text)
-    tuned.tune("q", registry=PULL)
-    for stream, ts in (("a", 1), ("b", 2)):
-        tuned.close(stream, [7, 8], ts)
-    assert tuned.runner.collected.rows("said") == []
-    tuned.runner.run({}, [request(tuned.job, "q")])
-    assert {row["punctuation"] for row in tuned.runner.collected.rows("said")} == {'{"k": [7, 8]}'}
-    tuned.runner.end()
 
 
 @given(
     st.lists(
         st.one_of(
             st.tuples(st.just("rows"), st.sampled_from("ab"), st.lists(st.integers(0, 5), max_size=4)),
-            st.tuples(st.just("tune"), st.sampled_from(["purge_threshold", "memory_rows", "propagate_count"]), st.integers(1, 5)),
-            st.tuples(st.just("tune"), st.just("registry"), st.sampled_from(["eager", "pull", "paired", "reference"])),
+            st.tuples(st.just("close"), st.sampled_from("ab"), st.lists(st.integers(6, 9), max_size=2)),
+            st.tuples(st.just("tune"), st.just("memory_bytes"), st.sampled_from([None, 1, 200])),
+            st.tuples(st.just("tune"), st.just("max_drop_markers"), st.integers(2, 5)),
         ),
         max_size=10,
     )
@@ -117,7 +94,7 @@ def test_p12_no_sequence_of_changes_changes_an_answer(steps: list[Any]) -> None:
             tuned.tune("q", **{what: value})
         elif value:
             for each in (tuned, plain):
-                each.rows(what, value, ts)
+                getattr(each, kind)(what, value, ts)
     for each in (tuned, plain):
         each.runner.end()
     found, expected = (sorted(map(str, each.runner.collected.rows("q"))) for each in (tuned, plain))
@@ -127,12 +104,12 @@ def test_p12_no_sequence_of_changes_changes_an_answer(steps: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("query", "changes", "message"),
     [
-        ("nobody", {"purge_threshold": 1}, "there is no query 'nobody'; it has q, other"),
+        ("nobody", {"memory_bytes": 1}, "there is no query 'nobody'; it has q, other"),
         ("q", {}, "nothing is to change"),
-        ("q", {"purge_treshold": 1}, "Did you mean 'purge_threshold'"),
-        ("q", {"purge_threshold": 0}, "must be a number greater than 0"),
-        ("q", {"buckets": 8}, "'buckets' cannot change while the join runs"),
-        ("q", {"registry": "egaer"}, "Did you mean 'eager'"),
+        ("q", {"memory_byte": 1}, "Did you mean 'memory_bytes'"),
+        ("q", {"memory_bytes": 0}, "must be a whole number of at least 1"),
+        ("q", {"max_drop_markers": None}, "must be a whole number of at least 2"),
+        ("q", {"max_drop_markers": True}, "must be a whole number of at least 2"),
     ],
 )
 def test_mistakes_are_refused_before_a_shard_hears_of_them(query: str, changes: dict[str, Any], message: str) -> None:
@@ -141,18 +118,18 @@ def test_mistakes_are_refused_before_a_shard_hears_of_them(query: str, changes: 
         tuning(tuned.job, query, changes)
 
 
-def test_a_query_without_such_a_join_says_which_hint_makes_one() -> None:
-    tuned = Tuned(f"{STREAMS} CREATE CQ q AS SELECT a.k FROM a, b WHERE a.k = b.k;")
-    with pytest.raises(InvalidConfiguration, match=r"none of its joins has parameters.*PJOIN"):
-        tuning(tuned.job, "q", {"purge_threshold": 1})
+def test_a_query_without_such_a_join_says_so() -> None:
+    tuned = Tuned(f"{STREAMS} CREATE CQ q AS SELECT a.k FROM a;")
+    with pytest.raises(InvalidConfiguration, match="it has no join on a key"):
+        tuning(tuned.job, "q", {"memory_bytes": 1})
 
 
 def test_a_decision_written_by_hand_is_checked_too() -> None:
     tuned = Tuned()
     check_decision(tuned.job, Control(0, "budget", {"rows": -1}))
-    check_decision(tuned.job, Control(0, "pjoin", {"purge_threshold": 3}))
+    check_decision(tuned.job, Control(0, "join", {"memory_bytes": 3}))
     with pytest.raises(InvalidConfiguration):
-        check_decision(tuned.job, Control(0, "pjoin", {"to": ["WindowJoin1"], "memory_rows": -1}))
+        check_decision(tuned.job, Control(0, "join", {"to": ["WindowJoin1"], "memory_bytes": -1}))
 
 
 # -- from another terminal --------------------------------------------------------------------------------------------
@@ -172,20 +149,20 @@ def started(tmp_path: Path) -> Path:
 
 def test_the_command_writes_a_decision_into_the_log_of_the_run(started: Path) -> None:
     checkpoint = started.parent / "checkpoint"
-    assert tune_application(str(started), "q", ["purge_threshold=7", "registry=eager"], checkpoint) == 0
+    assert tune_application(str(started), "q", ["memory_bytes=7", "max_drop_markers=9"], checkpoint) == 0
     found = Checkpoint(checkpoint).control.read(0, 1)
-    assert found == [("pjoin", {"to": ["WindowJoin1"], "purge_threshold": 7, "registry": "eager"})]
+    assert found == [("join", {"to": ["WindowJoin1"], "memory_bytes": 7, "max_drop_markers": 9})]
 
 
 def test_the_command_refuses_other_checkpoints_plans_and_texts(started: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(UserError, match="the checkpoint of no run"):
-        tune_application(str(started), "q", ["purge_threshold=7"], tmp_path / "nothing")
+        tune_application(str(started), "q", ["memory_bytes=7"], tmp_path / "nothing")
     with pytest.raises(InvalidOption, match="write name=value"):
-        tune_application(str(started), "q", ["purge_threshold"], checkpoint)
+        tune_application(str(started), "q", ["memory_bytes"], checkpoint)
     started.write_text(TEXT.replace("b.ts", "a.ts"))
     with pytest.raises(StateFormat, match="has other queries than"):
-        tune_application(str(started), "q", ["purge_threshold=7"], checkpoint)
+        tune_application(str(started), "q", ["memory_bytes=7"], checkpoint)
     assert len(ControlLog(checkpoint / "penstock" / "control")) == 0
 
 
@@ -200,24 +177,21 @@ def test_decisions_of_two_processes_get_numbers_of_their_own(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("is_watched", [False, True])
-def test_what_is_spilled_leaves_the_process_where_the_host_has_a_disk(is_watched: bool, tmp_path: Path) -> None:
+def test_what_is_spilled_leaves_the_process_and_leaves_nothing_behind(is_watched: bool, tmp_path: Path) -> None:
     """The same answers from files as from memory, over a restart at every step; the files have no names."""
-    catalog = parse_application(f"{STREAMS} CREATE CQ q AS {JOIN.format(hint='PJOIN(memory_rows = 10, buckets = 4)')};")
-    job = build_job(catalog, 2)
-    schema = catalog.stream("a").schema.arrow
     found = []
-    for spill in (tmp_path, None):
-        runner = LocalRunner(with_statistics(job) if is_watched else job, spill=spill)
+    for hint in ("PJOIN(memory_bytes = 500)", "PJOIN"):
+        catalog = parse_application(f"{STREAMS} CREATE CQ q AS {JOIN.format(hint=hint)};")
+        job = build_job(catalog, 2)
+        schema = catalog.stream("a").schema.arrow
+        runner = LocalRunner(with_statistics(job) if is_watched else job, spill=tmp_path)
         for ts in range(6):
             rows = [{"k": 7 * ts + at, "ts": ts} for at in range(30)]
             runner.run({name: pa.RecordBatch.from_pylist(rows, schema=schema) for name in "ab"})
             runner.restore(runner.snapshot())
-        kernel = runner.kernels[1, 0]
-        (operator,) = [work.operator for name, work in kernel._work.items() if name.startswith("WindowJoin")]
-        join: Any = operator.operator if isinstance(operator, Watched) else operator
-        assert isinstance(join.payload.store, FileStore) is (spill is not None)
-        assert join.payload.store.num_bytes > 0
+        (counted,) = [counters for name, counters in runner.report().items() if name.startswith("WindowJoin")]
+        assert (counted["spilled_rows"] > 200) is ("memory" in hint)
+        assert list(tmp_path.iterdir()) == []
         runner.end()
         found.append(sorted(map(str, runner.collected.rows("q"))))
     assert found[0] == found[1] != []
-    assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,8 @@ CREATE CQ closed AS SELECT a.item_id, count(*) AS bids, max(b.price) AS top FROM
 CREATE CQ sold AS SELECT a.category, b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
 CREATE CQ turnover AS SELECT category, count(*) AS n, avg(price) AS mean, window_start() FROM sold [RANGE 1 SECOND]
   GROUP BY category;
-CREATE CQ spilling AS SELECT /*+ PJOIN */ a.item_id, b.price FROM auction a, bid b WHERE a.item_id = b.item_id;
+CREATE CQ spilling AS SELECT /*+ PJOIN(memory_bytes = 20000) */ a.item_id, b.price FROM auction a, bid b
+  WHERE a.item_id = b.item_id;
 """
 FEED = "partitions '2', rows_per_batch '1500', total '6000', bids_per_item '10', open_items '30'"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating, entrance
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
 from penstock.experiments.joins.pwjoin._leaving import advance, delete_if_empty, expire, fire, propagate
 from penstock.experiments.joins.pwjoin._lists import gather, insert, purge_list
-from penstock.experiments.joins.pwjoin._markers import recall, remember
+from penstock.experiments.joins.pwjoin._markers import recall, remember, settle_when_many
 from penstock.experiments.joins.pwjoin._output import combinations, emit_mark, emit_results, has_room, save_counts
+from penstock.experiments.joins.pwjoin._reference import compiled, entry
 from penstock.experiments.joins.pwjoin._schedule import schedule
 from penstock.experiments.joins.pwjoin._windows import count_arrival, holds_nothing, place_in_window, tick
 from penstock.model.elements import FOREVER
@@ -27,7 +27,7 @@ _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VI
 # -- tuples -----------------------------------------------------------------------------------------------------------
 
 
-@allocating
+@compiled
 def _probe(m: Any, inode: Any, stream: Any) -> Any:
     """Gather the partners of a tuple; the number of combinations.
 
@@ -46,7 +46,7 @@ def _probe(m: Any, inode: Any, stream: Any) -> Any:
     return combinations(m, stream)
 
 
-@allocating
+@compiled
 def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, status: Any) -> Any:
     """Store a tuple that can still have partners."""
     if (mask | (1 << stream)) == m.numbers[lay.ALL]:
@@ -62,7 +62,7 @@ def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, statu
     return _STORED
 
 
-@allocating
+@compiled
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)
@@ -91,7 +91,7 @@ def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
 # -- punctuations -----------------------------------------------------------------------------------------------------
 
 
-@allocating
+@compiled
 def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     """A stream closes a key."""
     inode = look_up(m, 0, key)
@@ -115,7 +115,7 @@ def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _USED
 
 
-@allocating
+@compiled
 def _announce_stored(m: Any, inode: Any, stream: Any, item: Any) -> None:
     """A stream closes a key of which tuples are stored."""
     m.inodes[inode, lay.MASK] |= 1 << stream
@@ -132,7 +132,7 @@ def _announce_stored(m: Any, inode: Any, stream: Any, item: Any) -> None:
     _purge_last_open(m, inode, mask)
 
 
-@allocating
+@compiled
 def _wait_for_expiry(m: Any, inode: Any, stream: Any) -> None:
     """Schedule the key; a stream that lets it leave sooner brings its time forward (ER-14)."""
     schedule(m, stream, inode)
@@ -142,7 +142,7 @@ def _wait_for_expiry(m: Any, inode: Any, stream: Any) -> None:
     m.inodes[inode, lay.STATUS] = lay.SCHEDULED
 
 
-@allocating
+@compiled
 def _purge_last_open(m: Any, inode: Any, mask: Any) -> None:
     """Lemma 6: a single stream without announcement finds no partner among new tuples any more (ER-10, ER-14)."""
     missing = mask ^ m.numbers[lay.ALL]
@@ -158,7 +158,7 @@ def _purge_last_open(m: Any, inode: Any, mask: Any) -> None:
 # -- items ------------------------------------------------------------------------------------------------------------
 
 
-@entrance
+@entry
 def run_cluster(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, start: Any, stop: Any) -> Any:
     """Process items; returns the first that was not: all are done, results need room, or markers are to be merged."""
     for item in range(start, stop):
@@ -175,6 +175,7 @@ def run_cluster(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any
         if m.streams[stream, lay.BY_ROWS]:
             expire(m, stream)
             fire(m, stream, item)
+        settle_when_many(m)
         if m.numbers[lay.SETTLE]:
             return item + 1
     return stop

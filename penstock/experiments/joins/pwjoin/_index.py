@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating
 from penstock.experiments.joins._hashing import bucket_of
 from penstock.experiments.joins.pwjoin import layout as lay
+from penstock.experiments.joins.pwjoin._reference import compiled
 from penstock.model.elements import FOREVER
 
 
-@allocating
+@compiled
 def look_up(m: Any, table: Any, key: Any) -> Any:
     """The I-Node of a key, or NONE."""
     m.counts[lay.N_LOOKUPS] += 1
@@ -23,7 +23,7 @@ def look_up(m: Any, table: Any, key: Any) -> Any:
     return lay.NONE
 
 
-@allocating
+@compiled
 def new_inode(m: Any, table: Any, key: Any, mask: Any, status: Any) -> Any:
     """An I-Node with empty value lists, first in its bucket."""
     inode = m.numbers[lay.INODES_FREE]
@@ -49,7 +49,7 @@ def new_inode(m: Any, table: Any, key: Any, mask: Any, status: Any) -> Any:
     return inode
 
 
-@allocating
+@compiled
 def free_inode(m: Any, inode: Any) -> None:
     """Take an I-Node out of the index; its lists must be empty."""
     table = m.inodes[inode, lay.TABLE]

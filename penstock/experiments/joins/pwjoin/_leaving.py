@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import free_inode
 from penstock.experiments.joins.pwjoin._lists import drop_first, kill, purge_list
 from penstock.experiments.joins.pwjoin._markers import remember, remembered
 from penstock.experiments.joins.pwjoin._output import emit_mark
+from penstock.experiments.joins.pwjoin._reference import compiled
 from penstock.experiments.joins.pwjoin._schedule import unschedule
 
 
-@allocating
+@compiled
 def retire(m: Any, inode: Any, status: Any) -> None:
     """Delete an I-Node with all its tuples (ER-10); what was announced of its key is remembered."""
     key = m.inodes[inode, lay.KEY]
@@ -28,21 +28,21 @@ def retire(m: Any, inode: Any, status: Any) -> None:
         remember(m, key, mask | before, status)
 
 
-@allocating
+@compiled
 def propagate(m: Any, inode: Any, stream: Any, item: Any) -> None:
     """Let a key leave: no result with it can follow. Purge-and-drop of the source, for all streams at once."""
     emit_mark(m, m.inodes[inode, lay.KEY], stream, item)
     retire(m, inode, lay.PROPAGATED)
 
 
-@allocating
+@compiled
 def delete_if_empty(m: Any, inode: Any) -> None:
     """Without tuples and announcement nothing is lost with an I-Node; a scheduled key is propagated anyway."""
     if m.inodes[inode, lay.NONEMPTY] == 0 and m.inodes[inode, lay.STATUS] != lay.SCHEDULED:
         retire(m, inode, m.inodes[inode, lay.STATUS])
 
 
-@allocating
+@compiled
 def expire(m: Any, stream: Any) -> None:
     """Remove what has left the window from the head of a time list; nodes of purged tuples are skipped (ER-7)."""
     limit = m.streams[stream, lay.LIMIT]
@@ -56,7 +56,7 @@ def expire(m: Any, stream: Any) -> None:
         node = m.streams[stream, lay.FIRST]
 
 
-@allocating
+@compiled
 def fire(m: Any, stream: Any, item: Any) -> None:
     """Propagate the keys whose last tuple of an announcing stream has expired, strictly after its window (ER-18)."""
     limit = m.streams[stream, lay.LIMIT]
@@ -67,15 +67,10 @@ def fire(m: Any, stream: Any, item: Any) -> None:
         propagate(m, inode, stream, item)
 
 
-@allocating
+@compiled
 def advance(m: Any, item: Any) -> None:
     """Bring windows and schedule up to date; every item does it before anything else (ER-31)."""
-    # Mostly there is nothing to do: to find that out here is cheaper than a call.
-    streams, nodes = m.streams, m.nodes
-    for stream in range(len(streams)):
-        node = streams[stream, lay.FIRST]
-        if node != lay.NONE and (nodes[node, lay.ITEM] == lay.NONE or nodes[node, lay.AT] < streams[stream, lay.LIMIT]):
-            expire(m, stream)
-    for stream in range(len(streams)):
-        if streams[stream, lay.DUE]:
-            fire(m, stream, item)
+    for stream in range(m.numbers[lay.STREAMS]):
+        expire(m, stream)
+    for stream in range(m.numbers[lay.STREAMS]):
+        fire(m, stream, item)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating
 from penstock.experiments.joins._hashing import slot_of
 from penstock.experiments.joins.pwjoin import layout as lay
+from penstock.experiments.joins.pwjoin._reference import compiled
 
 #: Recent keys that are merged at once, unless there are many intervals already.
 _GATHERED = 1024
 
 
-@allocating
+@compiled
 def recall(m: Any, key: Any) -> Any:
     """Mask and status of a key that has no I-Node."""
     if m.numbers[lay.RECENT] == 0 and len(m.spans) == 0:
@@ -25,7 +25,7 @@ def recall(m: Any, key: Any) -> Any:
     return remembered(m, key)
 
 
-@allocating
+@compiled
 def remembered(m: Any, key: Any) -> Any:
     """Mask and status that are remembered of a key, without counting."""
     place = m.recent_table[slot_of(m.recent_table, m.recent[lay.R_KEY], key)]
@@ -45,7 +45,7 @@ def remembered(m: Any, key: Any) -> Any:
     return 0, lay.OPEN
 
 
-@allocating
+@compiled
 def remember(m: Any, key: Any, mask: Any, status: Any) -> None:
     """Remember a key without I-Node; forget it when all streams have closed it and nobody wants to know."""
     slot = slot_of(m.recent_table, m.recent[lay.R_KEY], key)
@@ -59,7 +59,11 @@ def remember(m: Any, key: Any, mask: Any, status: Any) -> None:
     m.recent[lay.R_MASK, place] = lay.MISSING if mask == m.numbers[lay.ALL] and m.numbers[lay.FORGETS] else mask
     m.recent[lay.R_STATUS, place] = status
     m.recent[lay.R_BORN, place] = m.numbers[lay.BORN]
-    # The host is asked to merge when there are many recent keys for their purpose, or more entries than allowed.
+
+
+@compiled
+def settle_when_many(m: Any) -> None:
+    """Ask the host to merge when there are many recent keys for their purpose, or more entries than allowed."""
     recent, spans = m.numbers[lay.RECENT], len(m.spans)
     if recent > max(_GATHERED, spans // 8) or recent + spans > m.numbers[lay.MOST_MARKERS]:
         m.numbers[lay.SETTLE] = 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating
 from penstock.experiments.joins.pwjoin import layout as lay
+from penstock.experiments.joins.pwjoin._reference import compiled
 
 
-@allocating
+@compiled
 def save_counts(m: Any) -> None:
     """Remember the counters, in case the results of a tuple find no room and it is tried again."""
     if m.numbers[lay.COLLECTS]:
@@ -16,7 +16,7 @@ def save_counts(m: Any) -> None:
             m.saved[at] = m.counts[at]
 
 
-@allocating
+@compiled
 def has_room(m: Any, number: Any) -> Any:
     """Whether so many results can be kept; otherwise the host is asked for room, and the tuple has not been counted."""
     if m.numbers[lay.COLLECTS] and m.numbers[lay.FOUND] + number > len(m.found):
@@ -27,7 +27,7 @@ def has_room(m: Any, number: Any) -> Any:
     return True
 
 
-@allocating
+@compiled
 def emit_mark(m: Any, key: Any, stream: Any, item: Any) -> None:
     """No result with this key follows."""
     end = m.numbers[lay.MARKS]
@@ -40,7 +40,7 @@ def emit_mark(m: Any, key: Any, stream: Any, item: Any) -> None:
     m.counts[lay.N_PROPAGATED] += 1
 
 
-@allocating
+@compiled
 def combinations(m: Any, stream: Any) -> Any:
     """Number of combinations of the gathered partners."""
     number = 1
@@ -50,7 +50,7 @@ def combinations(m: Any, stream: Any) -> Any:
     return number
 
 
-@allocating
+@compiled
 def emit_results(m: Any, stream: Any, item: Any, number: Any) -> None:
     """Combine a tuple with its gathered partners, `number` combinations."""
     m.counts[lay.N_RESULTS] += number
@@ -70,7 +70,7 @@ def emit_results(m: Any, stream: Any, item: Any, number: Any) -> None:
         goes_on = _turn(m, stream)
 
 
-@allocating
+@compiled
 def _turn(m: Any, stream: Any) -> Any:
     """Turn to the next combination; False after the last."""
     other = m.numbers[lay.STREAMS] - 1

@@ -1,7 +1,7 @@
-"""One reference to all arrays of a join, which its compiled functions hand from one to the next as `m`.
+"""The one place where this package meets Numba.
 
-To hand on sixteen arrays takes longer than what most of these functions do. They are compiled as allocating ones: to reach an
-array through the reference is like making one.
+Compiled functions share the arrays of a join through one reference: handing a dozen arrays from function to function would
+make compiling several times slower.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from typing import Any, cast
 from numba import types
 from numba.experimental import structref
 
+from penstock.columnar.compiling import allocating, entrance
 from penstock.experiments.joins.pwjoin.layout import Memory
+
+#: For functions that only compiled functions call: reaching an array through the reference is like making one.
+compiled = allocating
+#: For functions that the host calls.
+entry = entrance
 
 
 @structref.register

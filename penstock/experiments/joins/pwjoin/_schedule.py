@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating
 from penstock.experiments.joins.pwjoin import layout as lay
+from penstock.experiments.joins.pwjoin._reference import compiled
 
 
-@allocating
+@compiled
 def _put(m: Any, stream: Any, place: Any, inode: Any) -> None:
     m.schedule[stream, place] = inode
     m.lists[inode, stream, lay.PLACE] = place
 
 
-@allocating
+@compiled
 def _rise(m: Any, stream: Any, place: Any) -> None:
     inode = m.schedule[stream, place]
     last = m.lists[inode, stream, lay.LAST]
@@ -27,7 +27,7 @@ def _rise(m: Any, stream: Any, place: Any) -> None:
     _put(m, stream, place, inode)
 
 
-@allocating
+@compiled
 def _sink(m: Any, stream: Any, place: Any) -> None:
     inode = m.schedule[stream, place]
     last = m.lists[inode, stream, lay.LAST]
@@ -47,7 +47,7 @@ def _sink(m: Any, stream: Any, place: Any) -> None:
     _put(m, stream, place, inode)
 
 
-@allocating
+@compiled
 def schedule(m: Any, stream: Any, inode: Any) -> None:
     """Let the key leave when its last tuple of the stream has expired."""
     m.counts[lay.N_SCHEDULE] += 1
@@ -57,7 +57,7 @@ def schedule(m: Any, stream: Any, inode: Any) -> None:
     _rise(m, stream, place)
 
 
-@allocating
+@compiled
 def unschedule(m: Any, stream: Any, inode: Any) -> None:
     """Take the key out of the schedule of a stream, if it is there."""
     place = m.lists[inode, stream, lay.PLACE]

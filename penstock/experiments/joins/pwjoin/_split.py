@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar.compiling import allocating, entrance
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
 from penstock.experiments.joins.pwjoin._leaving import propagate, retire
 from penstock.experiments.joins.pwjoin._lists import drop_first, gather, insert, kill
-from penstock.experiments.joins.pwjoin._markers import recall, remember
+from penstock.experiments.joins.pwjoin._markers import recall, remember, settle_when_many
 from penstock.experiments.joins.pwjoin._output import combinations, emit_mark, emit_results, has_room, save_counts
+from penstock.experiments.joins.pwjoin._reference import compiled, entry
 from penstock.experiments.joins.pwjoin._windows import count_arrival, holds_nothing, place_in_window, tick
 
 _TUPLE, _PUNCTUATION = int(Kind.TUPLE), int(Kind.PUNCTUATION)
@@ -23,7 +23,7 @@ _STORED, _ON_THE_FLY, _DROPPED, _EXPIRED = int(Fate.STORED), int(Fate.PURGED_ON_
 _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VIOLATION)
 
 
-@allocating
+@compiled
 def _expire(m: Any, stream: Any, item: Any) -> None:
     """Remove what has left the window; the last tuple of an announced key takes the key along."""
     limit = m.streams[stream, lay.LIMIT]
@@ -41,7 +41,7 @@ def _expire(m: Any, stream: Any, item: Any) -> None:
         node = m.streams[stream, lay.FIRST]
 
 
-@allocating
+@compiled
 def _close_ring(m: Any, inode: Any, stream: Any) -> None:
     """Point from the tuple that expires last to the I-Node."""
     m.counts[lay.N_SCHEDULE] += 1
@@ -49,7 +49,7 @@ def _close_ring(m: Any, inode: Any, stream: Any) -> None:
     m.inodes[inode, lay.STATUS] = lay.SCHEDULED
 
 
-@allocating
+@compiled
 def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     """A stream closes a key."""
     mine, theirs = look_up(m, stream, key), look_up(m, 1 - stream, key)
@@ -77,7 +77,7 @@ def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _USED
 
 
-@allocating
+@compiled
 def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any:
     """Store a tuple that can still have partners."""
     if mask & (1 << (1 - stream)):
@@ -92,7 +92,7 @@ def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any
     return _STORED
 
 
-@allocating
+@compiled
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)
@@ -125,7 +125,7 @@ def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     return True
 
 
-@entrance
+@entry
 def run_split(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, start: Any, stop: Any) -> Any:
     """Process items; returns the first that was not: all are done, results need room, or markers are to be merged."""
     for item in range(start, stop):
@@ -143,6 +143,7 @@ def run_split(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, 
             fates[item] = _announce(m, stream, keys[item], item)
         if m.streams[stream, lay.BY_ROWS]:
             _expire(m, stream, item)
+        settle_when_many(m)
         if m.numbers[lay.SETTLE]:
             return item + 1
     return stop

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from penstock.errors import InvalidConfiguration
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.elements import FOREVER, MEMORY, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
@@ -21,10 +23,12 @@ from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
 from penstock.operators.joins.mjoin.learned import OrderBy
 from penstock.operators.joins.mjoin.orders import ProbeOrder
 from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
-from penstock.operators.joins.mjoin.results import Results
+from penstock.operators.joins.mjoin.results import OUTPUT_ROWS, Results
 from penstock.operators.joins.mjoin.search import Spans
 from penstock.operators.joins.mjoin.windows import Window
-from penstock.operators.joins.pwjoin.ordering import Ordering
+from penstock.operators.joins.ordering import Ordering
+from penstock.operators.joins.spilling import MemoryLimit
+from penstock.operators.joins.window_join import piecewise
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768
@@ -143,6 +147,8 @@ class MJoin:
         self._frontiers = [NEVER for _ in schemas]
         self._sent = NEVER
         self._counts = dict.fromkeys(_COUNTERS, 0)
+        self._memory = MemoryLimit()
+        self._directory: Path | None = None
 
     # -- what rows see of other inputs --------------------------------------------------------------------------------
 
@@ -171,10 +177,19 @@ class MJoin:
         if not batch.num_rows:
             return refused
         if not self.change:
-            self._join(port, self._stored(port, batch.in_order()), self._seen_on_arrival(port))
-        else:
-            self._order_or_join(port, batch)
+            return piecewise(chain(refused, self._joined(port, batch)))
+        self._order_or_join(port, batch)
+        self._keep_within_memory()
         return [*refused, *self._results.taken(not_before=self._sent)]
+
+    def _joined(self, port: int, batch: Batch) -> Iterator[Batch]:
+        """Results of new rows, in pieces: all of them may be more than memory holds."""
+        rows = self._stored(port, batch.in_order())
+        for _ in self._join_in_pieces(port, rows, self._seen_on_arrival(port), self._windows[port].ts[rows], 1):
+            if self._results.waiting_rows > OUTPUT_ROWS:
+                yield from self._results.taken(not_before=self._sent)
+        self._keep_within_memory()
+        yield from self._results.taken(not_before=self._sent)
 
     def _usable(self, port: int, batch: Batch) -> tuple[Batch, list[Any]]:
         """Rows within the life of the query, and the rows refused because their window has passed."""
@@ -206,12 +221,18 @@ class MJoin:
 
     def _join(self, port: int, rows: Int64s, spans: Spans, at: Int64s | None = None, change: int = 1) -> None:
         """Join stored rows at given moments, by default their own times."""
-        moments = self._windows[port].ts[rows] if at is None else at
+        for _ in self._join_in_pieces(port, rows, spans, self._windows[port].ts[rows] if at is None else at, change):
+            pass
+
+    def _join_in_pieces(self, port: int, rows: Int64s, spans: Spans, at: Int64s, change: int) -> Iterator[None]:
+        """The same; stops after each piece of the results."""
         pipeline = self._pipelines[port]
         step = self.chunk_rows if not pipeline.plan.lead else max(self.chunk_rows // LEAD_PARTNERS, 1)
         for start in range(0, len(rows), step):
             chunk = slice(start, start + step)
-            self._results.add(pipeline.run(rows[chunk], moments[chunk], spans), change)
+            for combos in pipeline.run(rows[chunk], at[chunk], spans):
+                self._results.add(combos, change)
+                yield
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -253,10 +274,27 @@ class MJoin:
         for window in self._windows:
             window.expire(now)
 
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def spill_to(self, directory: Path) -> None:
+        self._directory = directory
+
+    def _keep_within_memory(self) -> None:
+        """Spill columns of the input with most of them; times, positions and indexes of all rows stay in memory."""
+        limit = self._memory.limit
+        if limit is None or self._directory is None:
+            return
+        while sum(window.num_bytes for window in self._windows) > limit:
+            if not max(self._windows, key=lambda window: window.spillable_bytes).spill(self._directory):
+                return
+
     # -- decisions ----------------------------------------------------------------------------------------------------
 
     def on_control(self, decision: Control) -> Elements:
         detail = decision.detail
+        if decision.kind == MEMORY:
+            self._memory.share = detail["bytes"]
+            self._keep_within_memory()
         if decision.kind != PROBE_ORDER or detail.get("operator", "") != self.label:
             return ()
         pipeline = self._pipelines[detail["port"]]
@@ -283,6 +321,7 @@ class MJoin:
             "sent": self._sent,
             "counts": dict(self._counts),
             "results": self._results.count,
+            "memory": self._memory.to_json(),
         }
         for state in windows:
             segments |= state.segments
@@ -290,9 +329,10 @@ class MJoin:
 
     def restore(self, state: State) -> None:
         for window, meta in zip(self._windows, state.meta["windows"], strict=True):
-            window.restore(meta, state.segments)
+            window.restore(meta, state.segments, self._directory)
         for pipeline, meta in zip(self._pipelines, state.meta["pipelines"], strict=True):
             pipeline.restore(meta)
+        self._memory = MemoryLimit(*state.meta["memory"])
         self._ordering.restore(state.meta["waiting"], state.segments)
         self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
         self._counts, self._results.count = dict(state.meta["counts"]), state.meta["results"]
@@ -303,6 +343,7 @@ class MJoin:
         return {
             "state_rows": sum(window.num_rows for window in self._windows) + waiting,
             "state_bytes": sum(window.num_bytes for window in self._windows) + self._ordering.num_bytes,
+            "spilled_bytes": sum(window.spilled_bytes for window in self._windows),
             "waiting_rows": waiting,
             "expired": sum(window.expired for window in self._windows),
             "results": self._results.count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -20,6 +20,9 @@ from penstock.operators.joins.mjoin.graph import Attribute, PipelinePlan, Vertex
 from penstock.operators.joins.mjoin.orders import Floats, ProbeOrder
 from penstock.operators.joins.mjoin.search import Combos, Search, Spans
 from penstock.operators.joins.mjoin.windows import Window
+
+#: How many rows are combined first; after that as many as promise so many combinations.
+_FIRST_SURVIVORS, _MOST_COMBOS = 4096, 1 << 20
 
 _COUNTS = ("tuples", "survivors", "false_survivors", "profiled", "extra_probes", "reorderings")
 
@@ -96,11 +99,12 @@ class Pipeline:
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
-    def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
-        """All combinations of some stored rows with what they see at given moments."""
+    def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Iterator[Combos]:
+        """All combinations of some stored rows with what they see at given moments, in pieces."""
         self._decide()
         if self._flat.fits:
-            return self._run_flat(rows, at, spans)
+            yield from self._run_flat(rows, at, spans)
+            return
         group = self._led(Combos({self.plan.root: rows}, at, np.arange(len(rows))), spans)
         search = Search(self.plan, self._windows, group, spans)
         ends = self._drop(search)
@@ -108,9 +112,9 @@ class Pipeline:
             dropped = np.flatnonzero(ends < len(self._order))
             sample = dropped[self._coins(group, dropped) < self._share]
             self._profile(group.chosen(sample).renumbered(), ends[sample], spans)
-        return self._combined(search, np.flatnonzero(ends == len(self._order)))
+        yield from self._combined(search, np.flatnonzero(ends == len(self._order)))
 
-    def _run_flat(self, rows: Int64s, at: Int64s, spans: Spans) -> Combos:
+    def _run_flat(self, rows: Int64s, at: Int64s, spans: Spans) -> Iterator[Combos]:
         """The same where no probe follows a path."""
         found = self._flat.drop(rows, at, spans, self._order, self._seed, self._share if self._is_learning else 0.0)
         left = int(found.ended.sum())
@@ -121,7 +125,7 @@ class Pipeline:
             left -= int(found.ended[position])
         if self._is_learning:
             self._profile(found.sample, found.ends, spans)
-        return self._combined(Search(self.plan, self._windows, found.survivors, spans), found.survivors.tuples)
+        yield from self._combined(Search(self.plan, self._windows, found.survivors, spans), found.survivors.tuples)
 
     @property
     def _is_learning(self) -> bool:
@@ -187,8 +191,17 @@ class Pipeline:
 
     # -- results ------------------------------------------------------------------------------------------------------
 
-    def _combined(self, search: Search, survivors: Int64s) -> Combos:
-        """Everything that can be made of the rows that no probe has dropped."""
+    def _combined(self, search: Search, survivors: Int64s) -> Iterator[Combos]:
+        """Everything that can be made of the rows that no probe has dropped; of so few at a time that it fits into memory."""
+        start, step = 0, _FIRST_SURVIVORS
+        while start < len(survivors):
+            mine = survivors[start : start + step]
+            combos = self._combinations(search, mine)
+            yield combos
+            start += step
+            step = max(_MOST_COMBOS * len(mine) // max(combos.size, 1), 1)
+
+    def _combinations(self, search: Search, survivors: Int64s) -> Combos:
         combos = self._agreeing(search.group.chosen(survivors), None)
         for number in self._order:
             vertex = self.plan.probes[number]

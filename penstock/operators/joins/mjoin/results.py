@@ -32,6 +32,8 @@ class Results:
     def __init__(self, windows: Sequence[Window], schema: pa.Schema, residual: Expr | None, tells_change: bool) -> None:
         self._windows, self._schema, self._residual, self._tells_change = windows, schema, residual, tells_change
         self._pieces: list[Batch] = []
+        #: Rows that nobody has taken yet.
+        self.waiting_rows = 0
         self.count = 0
 
     def add(self, combos: Combos, change: int) -> None:
@@ -43,6 +45,7 @@ class Results:
             if piece.num_rows:
                 self._pieces.append(piece)
                 self.count += piece.num_rows
+                self.waiting_rows += piece.num_rows
 
     def _made(self, combos: Combos, part: slice, change: int) -> Batch:
         columns: list[pa.Array] = []
@@ -66,7 +69,7 @@ class Results:
 
     def taken(self, not_before: int) -> list[Batch]:
         """What has been collected; no row is older than a promise that was made before."""
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self.waiting_rows = self._pieces, [], 0
         if pieces and self._tells_change:
             pieces = list(_by_time(Batch.concat(pieces), self._schema.names[-1]))
         return [Batch(piece.rows, np.maximum(piece.ts, not_before), piece.pos) for piece in pieces]

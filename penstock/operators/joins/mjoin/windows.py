@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.masks import Mask
 from penstock.operators.joins.mjoin._loops import NONE, NULL_KEY, WIDTH, chain_pairs, first_matches, insert_rows, move_entries
+from penstock.operators.joins.row_store import smallest_neighbours
+from penstock.operators.joins.spilling import is_mapped, mapped
 
 #: More segments than this are merged: gathering results costs more the more there are.
 MOST_SEGMENTS = 8
@@ -142,8 +145,26 @@ class Window:
 
     @property
     def num_bytes(self) -> int:
-        rows: int = sum(batch.rows.nbytes for _, batch in self._segments)
-        return rows + self.total * 16 * (1 + len(self.indexes))
+        """In memory: rows that have not been spilled, and of all of them times, positions and indexes."""
+        return self.spillable_bytes + self.total * 16 * (1 + len(self.indexes))
+
+    @property
+    def spillable_bytes(self) -> int:
+        return sum(batch.rows.nbytes for _, batch in self._segments if not is_mapped(batch.stored()))
+
+    @property
+    def spilled_bytes(self) -> int:
+        return sum(batch.rows.nbytes for _, batch in self._segments if is_mapped(batch.stored()))
+
+    def spill(self, directory: Path) -> bool:
+        """Move the columns of all rows into files; whether there was anything to move."""
+        found = self.spillable_bytes > 0
+        self._segments = [(number, self._spilled(batch, directory)) for number, batch in self._segments]
+        return found
+
+    @staticmethod
+    def _spilled(batch: Batch, directory: Path) -> Batch:
+        return batch if is_mapped(batch.stored()) else Batch.restored(mapped(batch.stored(), directory))
 
     def useful_until(self, ts: Int64s) -> Int64s:
         return shifted(ts, self.length)
@@ -156,13 +177,15 @@ class Window:
         nulls = self._index(batch)
         self._segments.append((self._next, batch))
         self._next += 1
-        while len(self._segments) > MOST_SEGMENTS:
-            sizes = [a.num_rows + b.num_rows for (_, a), (_, b) in zip(self._segments, self._segments[1:], strict=False)]
-            at = int(np.argmin(sizes))
+        while (at := self._to_merge()) is not None:
             merged = Batch.concat([part for _, part in self._segments[at : at + 2]])
             self._segments[at : at + 2] = [(self._next, merged)]
             self._next += 1
         return np.arange(start, self.total), nulls
+
+    def _to_merge(self) -> int | None:
+        rows = [None if is_mapped(part.stored()) else part.num_rows for _, part in self._segments]
+        return smallest_neighbours(rows, MOST_SEGMENTS, 0)
 
     def _index(self, batch: Batch) -> int:
         start, stop = self.total, self.total + batch.num_rows
@@ -238,12 +261,17 @@ class Window:
         meta: dict[str, Any] = {"next": self._next, "horizon": self._horizon, "dead": self._dead, "expired": self.expired}
         meta["oldest"] = self._oldest
         meta["segments"] = [number for number, _ in self._segments]
+        meta["spilled"] = [number for number, batch in self._segments if is_mapped(batch.stored())]
         return State(meta, {f"{self.name}-{number}": batch.stored() for number, batch in self._segments})
 
-    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> None:
+    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch], directory: Path | None = None) -> None:
         self._next, self._horizon = meta["next"], meta["horizon"]
         self._dead, self.expired = meta["dead"], meta["expired"]
-        self._segments = [(number, Batch.restored(segments[f"{self.name}-{number}"])) for number in meta["segments"]]
+        self._segments = []
+        for number in meta["segments"]:
+            batch = Batch.restored(segments[f"{self.name}-{number}"])
+            is_spilled = directory is not None and number in meta["spilled"]
+            self._segments.append((number, self._spilled(batch, directory) if is_spilled and directory is not None else batch))
         self.total = 0
         for index in self.indexes.values():
             index.keep(np.empty(0, np.int64))

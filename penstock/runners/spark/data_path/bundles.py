@@ -60,7 +60,7 @@ class Change:
 
 def change(segments: Mapping[str, pa.RecordBatch], before: Stored, version: str) -> Change:
     """The way from what is stored to what a kernel holds now."""
-    kept = {name: item for name, item in before.segments.items() if name in segments}
+    kept = {name: _held(item, segments[name]) for name, item in before.segments.items() if name in segments}
     sparse = _sparse(kept, before.blobs)
     now = {name: item for name, item in kept.items() if item.blob not in sparse}
     blobs: dict[str, bytes] = {}
@@ -70,7 +70,7 @@ def change(segments: Mapping[str, pa.RecordBatch], before: Stored, version: str)
             continue
         known = kept.get(name)
         body = known.body if known is not None and known.body is not None else encode_segment(rows)
-        is_spilled = SPILLED in (rows.schema.metadata or {})
+        is_spilled = _is_spilled(rows)
         is_large = is_spilled or len(body) >= LARGE_BYTES
         if is_large:
             place = f"{name}@{version}", 0
@@ -85,6 +85,16 @@ def change(segments: Mapping[str, pa.RecordBatch], before: Stored, version: str)
     used = {item.blob for item in now.values()}
     sizes = {key: size for key, size in before.blobs.items() if key in used} | {key: len(body) for key, body in blobs.items()}
     return Change(Stored(now, sizes), blobs, tuple(key for key in before.blobs if key not in used))
+
+
+def _held(item: StoredSegment, rows: pa.RecordBatch) -> StoredSegment:
+    """With the rows that the kernel holds now; what it has spilled since then is held by nobody."""
+    held = None if _is_spilled(rows) else rows
+    return item if held is item.rows else replace(item, rows=held)
+
+
+def _is_spilled(rows: pa.RecordBatch) -> bool:
+    return SPILLED in (rows.schema.metadata or {})
 
 
 def _sparse(kept: Mapping[str, StoredSegment], blobs: Mapping[str, int]) -> set[str]:

@@ -21,7 +21,7 @@ from penstock.lowering.jobs import Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.schema import TIMESTAMP
-from penstock.runners.shard import StepResult, make_kernel, step
+from penstock.runners.shard import StepResult, make_kernel, steps
 from penstock.runners.spark.data_path.answer_files import Targets
 from penstock.runners.spark.data_path.bundles import Stored
 from penstock.runners.spark.data_path.exchange import batch_id, query_id
@@ -120,7 +120,11 @@ class ShardTask:
         packets = self._promised(packets, watermark_us)
         live, restored = self._kernel(shard)
         arrived = time.perf_counter_ns()
-        result = step(live.kernel, self.host.stage, shard, self.host.shards, packets)
+        result = StepResult()
+        for part in steps(live.kernel, self.host.stage, shard, self.host.shards, packets):
+            # Earlier pieces leave at once; with the last one go the reports, behind the state.
+            yield from self._leave(result, shard, [], NEVER)
+            result = part
         worked = time.perf_counter_ns()
         epoch = batch_id()
         self._refuse(result, epoch, shard)
@@ -197,6 +201,8 @@ class ShardTask:
         return 0 if known in (NEVER, FOREVER) else max(known - (self.host.delay or 0), 0)
 
     def _leave(self, result: StepResult, shard: int, reports: list[str], promise_us: int) -> Iterator[pd.DataFrame]:
+        if not result.answers and not reports:
+            return
         if self.host.direct:
             yield from self._leave_directly(result, reports, promise_us)
             return

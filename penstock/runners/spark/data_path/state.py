@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +15,11 @@ import pyarrow as pa
 from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import SPILLED, decode_meta, decode_segment, encode_meta
-from penstock.runners.spark.data_path.bundles import Stored, StoredSegment, change
+from penstock.runners.spark.data_path.bundles import LARGE_BYTES, Stored, StoredSegment, change
 
 PIECE_BYTES = 4 << 20
+#: Of a state that is larger, large segments are read one by one when the kernel asks for them: all of it may not fit into memory.
+EAGER_BYTES = 64 << 20
 #: Names of what is no piece: those contain a number sign.
 _VERSION, _RECORD = "version", "record"
 
@@ -61,14 +63,23 @@ class ShardStore:
         stored = _read_index(index.decode())
         rows = {name: held for name, item in stored.segments.items() if (held := _held(known.get(name), item.written)) is not None}
         missing = {name: item for name, item in stored.segments.items() if name not in rows}
-        bodies = dict(self._bodies({item.blob for item in missing.values()}, stored.blobs))
-        for name, item in missing.items():
+        is_small = sum(item.size for item in missing.values()) <= EAGER_BYTES
+        later = {} if is_small else {name: item for name, item in missing.items() if item.size >= LARGE_BYTES}
+        soon = {name: item for name, item in missing.items() if name not in later}
+        bodies = dict(self._bodies({item.blob for item in soon.values()}, stored.blobs))
+        for name, item in soon.items():
             rows[name] = decode_segment(bodies[item.blob][item.start : item.start + item.size])
         segments = {
-            name: StoredSegment(item.written, item.blob, item.start, item.size, _kept(rows[name]))
+            name: StoredSegment(item.written, item.blob, item.start, item.size, _kept(rows[name]) if name in rows else None)
             for name, item in stored.segments.items()
         }
-        return State(record, rows), Stored(segments, stored.blobs)
+
+        def read(name: str) -> pa.RecordBatch:
+            blob = later[name].blob
+            ((_, body),) = self._bodies({blob}, {blob: stored.blobs[blob]})
+            return decode_segment(body)
+
+        return State(record, _Segments(rows, later, read)), Stored(segments, stored.blobs)
 
     def save(self, state: State, fingerprint: str, stored: Stored) -> tuple[str, Stored, int]:
         """Write what is new and the record, remove what is dead; returns version, what is stored now, bytes written."""
@@ -103,6 +114,23 @@ class ShardStore:
         for key in wanted:
             parts = [known[piece] if is_all else self._piece(piece) for piece in _pieces(key, blobs[key])]
             yield key, parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class _Segments(Mapping[str, pa.RecordBatch]):
+    """Segments that are there, and large ones that are read each time they are asked for."""
+
+    def __init__(self, rows: Mapping[str, pa.RecordBatch], later: Collection[str], read: Callable[[str], pa.RecordBatch]) -> None:
+        self._rows, self._later, self._read = rows, later, read
+
+    def __getitem__(self, name: str) -> pa.RecordBatch:
+        return self._read(name) if name in self._later else self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._rows
+        yield from self._later
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._later)
 
 
 def _index(stored: Stored) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.errors import PenstockError
 from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
 from penstock.operators.filtering.status import FilterStatus
@@ -26,9 +27,15 @@ class Controllers:
     ----------
     report, last_report
         The last micro-batch with work, and the newest one, which is cheaper to ask for.
+    refuse
+        Stops the run for a reason.
     """
 
-    def __init__(self, launch: Launch, is_active: Callable[[], bool], report: Report, last_report: Report) -> None:
+    def __init__(
+        self, launch: Launch, is_active: Callable[[], bool], report: Report, last_report: Report,
+        refuse: Callable[[PenstockError], None],
+    ) -> None:  # fmt: skip
+        self._refuse = refuse
         self._checkpoint = launch.checkpoint
         self._memory = launch.options.memory
         self._is_active = is_active
@@ -47,7 +54,7 @@ class Controllers:
         self._orders = FilterController(job, self._checkpoint, self._last_report)
         found: list[Listener] = [self._orders] if self._orders.is_needed else []
         if sharing:
-            found.append(MemoryController(sharing, control, self._last_report))
+            found.append(MemoryController(sharing, control, self._last_report, self._refuse))
         topics = asked_streams(job)
         if topics:
             found.append(KafkaPartitions(topics, control, self._last_report))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.operators.joins.pjoin.operator import MEMORY
+from penstock.errors import OutOfMemory
+from penstock.model.elements import MEMORY
 from penstock.runners.memory import MemorySharing
 from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.report_listener import Listener
@@ -18,18 +19,29 @@ class MemoryController(Listener):
     ----------
     report
         The newest micro-batch, or None.
+    refuse
+        Stops the run, because its state does not fit.
     """
 
     name = "penstock-memory"
 
-    def __init__(self, sharing: MemorySharing, control: ControlLog, report: Callable[[], BatchReport | None]) -> None:
+    def __init__(
+        self, sharing: MemorySharing, control: ControlLog, report: Callable[[], BatchReport | None],
+        refuse: Callable[[OutOfMemory], None],
+    ) -> None:  # fmt: skip
         super().__init__(report)
         self._sharing = sharing
         self._control = control
+        self._refuse = refuse
 
     def hear(self, report: BatchReport) -> None:
         """Learn from a micro-batch; write what follows from it."""
-        for decision in self._sharing.hear(report.operators, report.entries):
+        try:
+            decisions = self._sharing.hear(report.operators, report.entries)
+        except OutOfMemory as found:
+            self._refuse(found)
+            return
+        for decision in decisions:
             self._control.append(decision.kind, decision.detail)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import InvalidDeclaration, UnknownQuery, UserError
+from penstock.errors import InvalidDeclaration, PenstockError, UnknownQuery, UserError
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
-from penstock.lowering.tuning import check_decision, request, tuning
+from penstock.lowering.tuning import check_decision, tuning
 from penstock.model.elements import PLAN, Control
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
@@ -42,9 +42,11 @@ class Run:
         #: Held while queries come or go.
         self._changing = threading.RLock()
         self._is_restarting = False
+        #: Why the run was stopped from inside.
+        self._refusal: PenstockError | None = None
         self.edition = edition
         self._begin(edition)
-        self._controllers = Controllers(launch, lambda: self.is_active, self.report, self._last_report)
+        self._controllers = Controllers(launch, lambda: self.is_active, self.report, self._last_report, self._refuse)
         self._controllers.begin(self._deployment.job)
         self._requests = Requests(launch.checkpoint.requests, self)
         self._requests.start(lambda: self.is_active)
@@ -115,7 +117,17 @@ class Run:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
         self._lock.release()
+        self._raise_refusal()
         return True
+
+    def _refuse(self, reason: PenstockError) -> None:
+        """Stop for a reason that whoever waits for the run shall hear."""
+        self._refusal = reason
+        self.query.stop()
+
+    def _raise_refusal(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
 
     def _has_terminated(self, timeout: float | None) -> bool:
         """Wait for the query of now; one that only makes room for another has not ended."""
@@ -133,7 +145,9 @@ class Run:
         try:
             self.query.processAllAvailable()
         except Exception as failure:
+            self._raise_refusal()
             raise translated(failure) from failure
+        self._raise_refusal()
 
     def decide(self, kind: str, detail: Mapping[str, Any] | None = None, timeout: float = 120) -> None:
         """Send a decision to all shards and wait until a micro-batch has carried it."""
@@ -143,7 +157,7 @@ class Run:
         self._await(self.control.append(kind, detail), kind, timeout)
 
     def tune(self, query: str, timeout: float = 120, **changes: Any) -> None:
-        """Change parameters of a query's joins, such as `purge_threshold=100`, from the next micro-batch on.
+        """Change parameters of a query's joins, such as `memory_bytes=100_000_000`, from the next micro-batch on.
 
         Raises
         ------
@@ -151,11 +165,6 @@ class Run:
             When no join of the query has such a parameter, or the value is not legal; nothing has changed then.
         """
         decision = tuning(self.job, query, changes)
-        self.decide(decision.kind, decision.detail, timeout)
-
-    def propagate(self, query: str, timeout: float = 120) -> None:
-        """Ask a query's joins for the punctuations they hold back: for those whose `registry` is `pull`."""
-        decision = request(self.job, query)
         self.decide(decision.kind, decision.detail, timeout)
 
     def add(self, text: str, timeout: float = 120) -> Changes:

@@ -19,7 +19,6 @@ from penstock.model.windows import Sliding
 from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
 from penstock.operators.joins.mjoin.operator import A_GREEDY, MJoin
 from penstock.operators.joins.mjoin.orders import FixedOrder, greedy
-from penstock.operators.joins.pwjoin.operator import PWJoin
 from penstock.operators.joins.window_join import WindowJoin
 
 
@@ -117,8 +116,6 @@ def natural(star: Star, kind: str) -> tuple[Any, list[pa.Schema]]:
     windows = [Sliding(1 << 20)] * (star.leaves + 1)
     if kind == "window":
         return WindowJoin(schemas, keys, windows, output), schemas
-    if kind == "pwjoin":
-        return PWJoin(schemas, keys, windows, output), schemas
     return MJoin(schemas, JoinGraph.natural(keys), windows, output), schemas
 
 

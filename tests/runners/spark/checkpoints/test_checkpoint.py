@@ -162,7 +162,7 @@ def test_tune_names_the_decision_that_is_missing(tmp_path: Path) -> None:
     for rows in (1, 2):
         place.control.append("budget", {"rows": rows})
     place.control.file(0).unlink()
-    command = ["tune", str(tmp_path / "app.sql"), "pairs", "memory_rows=50", "--checkpoint", str(place.directory)]
+    command = ["tune", str(tmp_path / "app.sql"), "pairs", "memory_bytes=50", "--checkpoint", str(place.directory)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 1
     assert "0000000000.json" in result.stderr

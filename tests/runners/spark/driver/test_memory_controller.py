@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from penstock.errors import OutOfMemory
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.memory import MemorySharing
@@ -32,15 +33,19 @@ def decided(log: ControlLog) -> list[tuple[str, ...]]:
 
 def test_shares_begin_equal_and_follow_what_reports_say(tmp_path: Path) -> None:
     log, shares = ControlLog(tmp_path), sharing()
+    refused: list[OutOfMemory] = []
     begin_sharing(log, shares)
     first, second = shares.shares
     assert decided(log) == [("memory", first, "2500000"), ("memory", second, "2500000")]
-    controller = MemoryController(shares, log, lambda: None)
+    controller = MemoryController(shares, log, lambda: None, refused.append)
     for epoch in range(3):
         states = {first: {"state_rows": 90_000}, second: {"state_rows": 10_000}}
         controller.hear(BatchReport(epoch, 0, 0, states, {}))
     # What an unbounded join will need nobody can tell, so shares follow what it has: nine to one.
     assert decided(log)[2:] == [("memory", first, "4500000"), ("memory", second, "500000")]
+    assert refused == []
+    controller.hear(BatchReport(3, 0, 0, {"GroupBy7": {"state_bytes": 20_000_000}}, {}))
+    assert "GroupBy7" in str(refused[0])
     controller.stop()
 
 

@@ -1,8 +1,12 @@
-"""Windows of rows in shards: a sequencer counts before the exchange, partitioned joins add up to the whole."""
+"""Windows of rows: a sequencer counts, partitioned joins add up to the whole, and one in one place does both."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -10,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from test_pwjoin_operator import in_rows, inputs, schema_of, schemas_of
+from test_window_join import inputs, memories, schema_of
 
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Routed
 from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
-from penstock.model.windows import Rows, Sliding, Unbounded
-from penstock.operators.joins.pwjoin.config import JoinWindow
-from penstock.operators.joins.pwjoin.operator import PWJoin
-from penstock.operators.joins.pwjoin.sequencer import Sequencer, ranks_before
+from penstock.model.windows import Lifespan, Rows, Sliding, Unbounded
+from penstock.operators.joins.counted_join import CountedJoin, RowWindowJoin
+from penstock.operators.joins.sequencer import Sequencer, ranks_before
 from penstock.testing.streams import bag, broken_promises, rows_of
-from penstock.testing.tapes import batch_cuts, drive, drive_with_restarts, merged, split
+from penstock.testing.tapes import Tape, batch_cuts, drive, drive_with_restarts, merged, rows_in, split
 
 SHARDS = 2
+JoinWindow = Rows | Sliding | Unbounded
 
 
 def ranks(ports: int) -> list[str]:
@@ -34,12 +38,48 @@ def sequencer(ports: int) -> Sequencer:
     return Sequencer(schemas_of(ports), [str(port) for port in range(ports)], ranks(ports))
 
 
-def shard_join(windows: Sequence[JoinWindow]) -> PWJoin:
+def schemas_of(ports: int) -> list[pa.Schema]:
+    return [schema_of(port) for port in range(ports)]
+
+
+def shard_join(windows: Sequence[JoinWindow], memory: int | None = None) -> CountedJoin:
     ports = len(windows)
-    extra = [pa.field(name, pa.int64()) for name in ranks(ports)]
-    schemas = [pa.schema([*schema_of(port), *extra]) for port in range(ports)]
-    output = pa.schema([item for port in range(ports) for item in schema_of(port)])
-    return PWJoin(schemas, [[f"{port}.k"] for port in range(ports)], windows, output, ranks=ranks(ports))
+    output = pa.schema([item for schema in schemas_of(ports) for item in schema])
+    keys = [[f"{port}.k"] for port in range(ports)]
+    join = CountedJoin(schemas_of(ports), keys, windows, output, ranks=ranks(ports), memory_bytes=memory)
+    join.spill_to(Path(tempfile.gettempdir()))
+    return join
+
+
+def whole_join(windows: Sequence[JoinWindow], memory: int | None = None) -> RowWindowJoin:
+    ports = len(windows)
+    return RowWindowJoin(schemas_of(ports), Lifespan(), lambda: shard_join(windows, memory), ranks(ports))
+
+
+def in_rows(sides: Sequence[Tape], windows: Sequence[JoinWindow]) -> list[Any]:
+    """Brute force over the global order (time, input, position)."""
+    flat = sorted((row.ts, port, row.pos, row) for port, tape in enumerate(sides) for row in rows_in(tape))
+    counted, ranks, numbers, streams = [0] * len(sides), [], [], [[] for _ in sides]
+    for at, (_, port, _, _) in enumerate(flat):
+        ranks.append(list(counted))
+        counted[port] += 1
+        numbers.append(counted[port])
+        streams[port].append(at)
+    found = []
+    for parts in product(*streams):
+        last = max(parts)
+        rows = [flat[at][3] for at in parts]
+        keys = {row.values[f"{port}.k"] for port, row in enumerate(rows)}
+        fits = all(
+            part == last
+            or (isinstance(window, Rows) and (window.size is None or ranks[last][port] - window.size < numbers[part]))
+            or (isinstance(window, Sliding) and flat[last][0] - flat[part][0] <= window.size)
+            or isinstance(window, Unbounded)
+            for port, (part, window) in enumerate(zip(parts, windows, strict=True))
+        )
+        if len(keys) == 1 and None not in keys and fits:
+            found.append((tuple(value for row in rows for value in row.values.values()), flat[last][0]))
+    return bag(found)
 
 
 def exchanged(out: Sequence[Any], ports: int, shard: int) -> list[tuple[int, Any]]:
@@ -75,9 +115,23 @@ def test_p8_shards_that_are_told_the_counts_equal_brute_force(ports: int, data: 
         # Ports are not synchronised: each keeps its order, together they may come in any.
         turns = data.draw(st.permutations([port for port, _ in heard]))
         queues = [iter([item for item in heard if item[0] == port]) for port in range(ports)]
-        outs.append(drive_with_restarts(lambda: shard_join(windows), [next(queues[port]) for port in turns]))
+        memory = data.draw(memories)
+        outs.append(drive_with_restarts(partial(shard_join, windows, memory), [next(queues[port]) for port in turns]))
     assert bag(rows_of([item for out in outs for item in out])) == in_rows(sides, windows)
     assert all(broken_promises(out) == [] for out in outs)
+
+
+@pytest.mark.parametrize("ports", [2, 3])
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_a_join_in_one_place_equals_brute_force_for_every_batching_and_restart(ports: int, data: st.DataObject) -> None:
+    sides = data.draw(inputs(ports, most=10 if ports == 2 else 6))
+    windows = [data.draw(row_windows), *(data.draw(other_windows) for _ in range(ports - 1))]
+    arrivals = split(data.draw(merged(sides)), schemas_of(ports), data.draw(batch_cuts()))
+    make = partial(whole_join, windows, data.draw(memories))
+    out = drive_with_restarts(make, arrivals) if data.draw(st.booleans()) else drive(make(), arrivals)
+    assert bag(rows_of(out)) == in_rows(sides, windows)
+    assert broken_promises(out) == []
 
 
 @given(data=st.data())
@@ -96,18 +150,16 @@ def test_numbers_do_not_depend_on_batches_or_arrival(data: st.DataObject) -> Non
 
 def test_a_shard_without_rows_forgets_by_the_counts_it_hears() -> None:
     join = shard_join([Rows(2), Unbounded()])
-    names = schema_of(0).names
-    rows = pa.RecordBatch.from_pydict({"0.k": [5], "0.t": [""], "0.v": [0], "_rank0": [0], "_rank1": [0]}, join.stores[0].schema)
+    rows = pa.RecordBatch.from_pydict({"0.k": [5], "0.t": [""], "0.v": [0], "_rank0": [0], "_rank1": [0]})
     join.on_batch(0, Batch(rows, np.array([1]), np.array([0])))
     for port in (0, 1):
         join.on_metadata(port, Heartbeat(2))
-    assert join.counters()["state"] == 1
+    assert join.counters()["state_rows"] == 1
 
     join.on_metadata(1, Punctuation(("_rank0",), (between(None, 2),)))
     for port in (0, 1):
         join.on_metadata(port, Heartbeat(3))
-    assert join.counters()["state"] == 0
-    assert "0.k" in names
+    assert join.counters()["state_rows"] == 0
 
 
 @given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4))

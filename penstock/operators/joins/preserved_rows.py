@@ -6,7 +6,8 @@ anew only when it has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
 from penstock.operators.joins.debts import Bools, Debts
-from penstock.operators.joins.sides import Run, Side
+from penstock.operators.joins.row_store import RowStore, Run
 
 _FLAGS = pa.schema({"settled": pa.bool_()})
 
 
-class PreservedSide(Side):
+class PreservedRows(RowStore):
     """Stored rows and their debts.
 
     Parameters
@@ -39,7 +40,7 @@ class PreservedSide(Side):
         self,
         name: str,
         keys: tuple[str, ...],
-        useful_until: Callable[[Int64s], Int64s],
+        useful_until: Callable[[Batch], Int64s],
         debts_of: Callable[[Int64s], Debts],
         until_settled: bool,
     ) -> None:
@@ -54,10 +55,10 @@ class PreservedSide(Side):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def insert_with(self, batch: Batch, hashes: UInt64s, debts: Debts) -> None:
+    def insert_with(self, batch: Batch, hashes: UInt64s, useful_until: Int64s, debts: Debts) -> None:
         """`insert`, with debts that may be settled already."""
         if batch.num_rows:
-            self._append(batch, hashes)
+            self._append(batch, hashes, useful_until)
             self._adopt(self._runs[-1], debts)
             self._merge_small()
 
@@ -65,19 +66,19 @@ class PreservedSide(Side):
         self._debts[run.id] = debts
         self._versions[run.id] = int(debts.settled.any())
 
-    def _replace(self, at: int, count: int, rows: Int64s) -> None:
-        gone = self._runs[at : at + count]
+    def _replace(self, places: Sequence[int], rows: Int64s) -> None:
+        gone = [self._runs[at] for at in places]
         debts = Debts.joined([self._debts[run.id] for run in gone])
         for run in gone:
             del self._debts[run.id], self._versions[run.id]
             self._oldest.pop(run.id, None)
-        super()._replace(at, count, rows)
+        super()._replace(places, rows)
         if len(rows):
-            self._adopt(self._runs[at], debts.chosen(rows))
+            self._adopt(self._runs[min(places)], debts.chosen(rows))
 
     @property
     def num_bytes(self) -> int:
-        return super().num_bytes + sum(debts.settled.nbytes for debts in self._debts.values())
+        return super().num_bytes + sum(debts.num_bytes for debts in self._debts.values())
 
     # -- debts --------------------------------------------------------------------------------------------------------
 
@@ -134,11 +135,15 @@ class PreservedSide(Side):
     def compact(self) -> None:
         """Drop settled rows where they are of no use; whole runs at once, others when most is settled."""
         for at in reversed(range(len(self._runs))) if self.until_settled else ():
-            opened = np.flatnonzero(self._debts[self._runs[at].id].open_rows())
-            total = self._runs[at].num_rows
-            if len(opened) * 4 < total:
-                self.decided += total - len(opened)
-                self._replace(at, 1, opened)
+            run = self._runs[at]
+            opened, living = self._debts[run.id].open_rows(), self.living(run)
+            total = run.num_rows
+            if living is not None:
+                opened, total = opened & living, int(np.count_nonzero(living))
+            left = np.flatnonzero(opened)
+            if len(left) * 4 < total:
+                self.decided += total - len(left)
+                self._replace([at], left)
 
     # -- what holds punctuations back ---------------------------------------------------------------------------------
 
@@ -157,8 +162,8 @@ class PreservedSide(Side):
         versions = {run: self._versions[run] for run in names}
         return State({**rows.meta, "versions": versions, "decided": self.decided}, {**rows.segments, **flags})
 
-    def restore(self, state: State) -> None:
-        super().restore(state)
+    def restore(self, state: State, directory: Path | None = None) -> None:
+        super().restore(state, directory)
         meta: Mapping[str, Any] = state.meta
         self.decided = meta["decided"]
         self._oldest = {}
