@@ -12,9 +12,9 @@ from penstock.lowering.filters import filter_settings
 from penstock.model.join_variants import JoinHint
 from penstock.model.order_hints import OrderHint
 from penstock.operators.filtering.settings import Algorithm, FilterSettings
-from penstock.operators.joins.mjoin.graph import Edge, JoinGraph
-from penstock.operators.joins.mjoin.learned import OrderBy
-from penstock.operators.joins.mjoin.operator import MJoin
+from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph
+from penstock.operators.joins.matching.multiway.learned import OrderBy
+from penstock.operators.joins.multiway_join import MJoin
 from penstock.plan.analysis.estimation import InputEstimate
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.knowledge import declared_rate

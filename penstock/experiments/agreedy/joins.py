@@ -19,10 +19,10 @@ from penstock.experiments.measures import ranged
 from penstock.model.batch import Batch
 from penstock.model.windows import Sliding
 from penstock.operators.filtering.settings import OrderSettings
-from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.learned import OrderBy
-from penstock.operators.joins.mjoin.operator import MJoin
-from penstock.operators.joins.mjoin.orders import FixedOrder
+from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.matching.multiway.learned import OrderBy
+from penstock.operators.joins.matching.multiway.orders import FixedOrder
+from penstock.operators.joins.multiway_join import MJoin
 
 _KEYS, _BATCH = 500, 2_048
 _BEFORE, _AFTER = (0.5, 0.45, 0.3, 0.7), (0.3, 0.7, 0.5, 0.2)

@@ -20,7 +20,7 @@ from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Lifespan, Window
-from penstock.operators.joins.row_store import Run
+from penstock.operators.joins.storing.row_store import Run
 from penstock.operators.joins.window_join import WindowJoin
 
 #: Expected losses are reported in millionths of a result: counters are whole numbers, and are added up over shards.

@@ -19,12 +19,13 @@ from penstock.model.join_kinds import JoinKind
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
-from penstock.operators.joins.debts import Debts
-from penstock.operators.joins.preserved_propagation import PreservedPropagation
-from penstock.operators.joins.preserved_rows import PreservedRows
-from penstock.operators.joins.row_store import Run
-from penstock.operators.joins.window_join import OUTPUT_ROWS, Combination, WindowJoin
-from penstock.operators.joins.window_join_violations import MOST_MARKERS
+from penstock.operators.joins.forgetting.preserved_propagation import PreservedPropagation
+from penstock.operators.joins.forgetting.violations import MOST_MARKERS
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination
+from penstock.operators.joins.storing.debts import Debts
+from penstock.operators.joins.storing.preserved_rows import PreservedRows
+from penstock.operators.joins.storing.row_store import Run
+from penstock.operators.joins.window_join import WindowJoin
 
 #: Rows of one input, their places in a batch, and the windows they are answers in.
 Alone = tuple[Batch, Int64s, Int64s | None]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import and_
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.hashing import UInt64s, hash_columns, mix_positions
+from penstock.columnar.hashing import hash_columns, mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one, newest_and_place, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
@@ -29,19 +28,12 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import scoped_from_herald
 from penstock.model.windows import Lifespan, Window
-from penstock.operators.joins.extents import extents_of
-from penstock.operators.joins.propagation import Propagation
-from penstock.operators.joins.row_store import RowStore, Run
-from penstock.operators.joins.spilling import MemoryLimit
-from penstock.operators.joins.window_join_violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
-
-#: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
-OUTPUT_ROWS = 1 << 20
-#: Combinations of several runs are put together up to this number.
-_FEW_ROWS = 1 << 13
-
-#: Results of fewer rows are put together: behind a join of several inputs each piece costs more than its rows.
-_SMALL_ROWS = 4096
+from penstock.operators.joins.forgetting.extents import extents_of
+from penstock.operators.joins.forgetting.propagation import Propagation
+from penstock.operators.joins.forgetting.violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination, in_pieces, merged_where_few
+from penstock.operators.joins.storing.row_store import RowStore, Run
+from penstock.operators.joins.storing.spilling import MemoryLimit
 
 #: Kind of the control that changes parameters while the join runs: `memory_bytes`, `max_drop_markers`.
 TUNE = "join"
@@ -50,56 +42,6 @@ _COUNTERS = (
     "null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results",
     "violations", "quarantined", "trusted",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """Rows found so far: for each input already joined, a batch and the row numbers in it."""
-
-    parts: Mapping[int, tuple[Batch, Int64s]]
-    keys: tuple[pa.Array, ...]
-    key_rows: Int64s
-    hashes: UInt64s
-
-    @property
-    def num_rows(self) -> int:
-        return len(self.key_rows)
-
-    def times(self) -> dict[int, Int64s]:
-        return {port: batch.ts[rows] for port, (batch, rows) in self.parts.items()}
-
-    def chosen(self, rows: Int64s) -> dict[int, tuple[Batch, Int64s]]:
-        return {port: (batch, mine[rows]) for port, (batch, mine) in self.parts.items()}
-
-    def subset(self, rows: Int64s) -> Combination:
-        return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
-
-
-def _together(pieces: Iterable[Combination], port: int) -> Iterator[Combination]:
-    """Combinations that differ in the run of one input, as one where they are few: a step costs as much for a row as for many."""
-    few: list[Combination] = []
-    rows = 0
-    for piece in pieces:
-        rows += piece.num_rows
-        few.append(piece)
-        if rows > _FEW_ROWS:
-            yield from few
-            few, rows = [], 0
-    if few:
-        yield _merged(few, port)
-
-
-def _merged(pieces: list[Combination], port: int) -> Combination:
-    if len(pieces) == 1:
-        return pieces[0]
-    first = pieces[0]
-    rows = {other: np.concatenate([piece.parts[other][1] for piece in pieces]) for other in first.parts}
-    parts = {other: (batch, rows[other]) for other, (batch, _) in first.parts.items()}
-    taken = Batch.concat([batch.take(mine) for batch, mine in (piece.parts[port] for piece in pieces)])
-    parts[port] = (taken, np.arange(taken.num_rows))
-    key_rows, hashes = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("key_rows", "hashes"))
-    # Each piece ascends by hash, as the search for the next input wants it; one behind the other they do not.
-    return Combination(parts, first.keys, key_rows, hashes).subset(np.argsort(hashes, kind="stable"))
 
 
 class WindowJoin:
@@ -243,7 +185,7 @@ class WindowJoin:
         if not others:
             yield from self._results(found)
             return
-        for wider in _together((wider for _, wider in self._wider(found, others[0])), others[0]):
+        for wider in merged_where_few((wider for _, wider in self._wider(found, others[0])), others[0]):
             yield from self._combine(wider, others[1:])
 
     def _wider(self, found: Combination, other: int) -> Iterator[tuple[Run, Combination]]:
@@ -474,28 +416,3 @@ class WindowJoin:
             "runs": sum(1 for rows in self._rows for _ in rows),
             **self._counts,
         }
-
-
-def in_pieces(results: Iterator[Batch]) -> Iterable[Batch]:
-    """A list where all results fit into one piece, of as few batches as may be; otherwise what `piecewise` does."""
-    found: Any = piecewise(results)
-    return _gathered(found) if isinstance(found, list) else found
-
-
-def piecewise(elements: Iterator[Any]) -> Iterable[Any]:
-    """A list where all results fit into one piece; otherwise one element after the other, made when it is asked for."""
-    first: list[Any] = []
-    rows = 0
-    for element in elements:
-        first.append(element)
-        rows += element.num_rows if isinstance(element, Batch) else 0
-        if rows > OUTPUT_ROWS:
-            return chain(first, elements)
-    return first
-
-
-def _gathered(results: list[Batch]) -> list[Batch]:
-    """The same rows in one batch, if there are few of them in each."""
-    if len(results) < 2 or sum(result.num_rows for result in results) > _SMALL_ROWS * len(results):
-        return results
-    return [Batch.concat(results)]

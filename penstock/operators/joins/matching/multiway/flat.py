@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from penstock.columnar._key_table import NONE
 from penstock.columnar.hashing import mix_positions
 from penstock.model.batch import Int64s
-from penstock.operators.joins.mjoin._flat_loops import probe_entries, probe_pairs
-from penstock.operators.joins.mjoin._loops import NONE
-from penstock.operators.joins.mjoin.graph import PipelinePlan
-from penstock.operators.joins.mjoin.search import Combos, Spans
-from penstock.operators.joins.mjoin.windows import Window
+from penstock.operators.joins.matching.multiway._flat_loops import probe_entries, probe_pairs
+from penstock.operators.joins.matching.multiway.graph import PipelinePlan
+from penstock.operators.joins.matching.multiway.search import Combos, Spans
+from penstock.operators.joins.storing.chained_rows import Window
 
 
 @dataclass(frozen=True, slots=True)

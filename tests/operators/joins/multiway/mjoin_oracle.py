@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Window
-from penstock.operators.joins.mjoin.checking import lengths_of
-from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.operator import MJoin
+from penstock.operators.joins.matching.multiway.checking import lengths_of
+from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.multiway_join import MJoin
 from penstock.testing.reference import Row, comparable
 
 CHANGE = "change"

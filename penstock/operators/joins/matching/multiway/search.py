@@ -9,8 +9,8 @@ import numpy as np
 
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
-from penstock.operators.joins.mjoin.graph import PipelinePlan, Vertex
-from penstock.operators.joins.mjoin.windows import Window
+from penstock.operators.joins.matching.multiway.graph import PipelinePlan, Vertex
+from penstock.operators.joins.storing.chained_rows import Window
 
 #: A probe that has not been made.
 _UNKNOWN = -3

@@ -17,10 +17,10 @@ from penstock.model.elements import FOREVER, Control, End, Heartbeat, Herald, Qu
 from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
-from penstock.operators.joins.mjoin.checking import MOST_PROBES
-from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.operator import PROBE_ORDER, MJoin
-from penstock.operators.joins.mjoin.orders import FixedOrder, GreedyOnWindow
+from penstock.operators.joins.matching.multiway.checking import MOST_PROBES
+from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.matching.multiway.orders import FixedOrder, GreedyOnWindow
+from penstock.operators.joins.multiway_join import PROBE_ORDER, MJoin
 from penstock.testing.streams import rows_of
 
 

@@ -1,6 +1,6 @@
 """Streams for a star in which it changes which input seldom has a partner; and how fast joins are on them.
 
-`python tests/operators/joins/mjoin/mjoin_workload.py` prints the ratios.
+`python tests/operators/joins/multiway/mjoin_workload.py` prints the ratios.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pyarrow as pa
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.windows import Sliding
-from penstock.operators.joins.mjoin.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.operator import A_GREEDY, MJoin
-from penstock.operators.joins.mjoin.orders import FixedOrder, greedy
+from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.matching.multiway.orders import FixedOrder, greedy
+from penstock.operators.joins.multiway_join import A_GREEDY, MJoin
 from penstock.operators.joins.window_join import WindowJoin
 
 

@@ -25,7 +25,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
-from penstock.operators.joins.spilling import mapped
+from penstock.operators.joins.storing.spilling import mapped
 
 #: More runs than this are merged: probing costs one search per run and row.
 MAX_RUNS = 8

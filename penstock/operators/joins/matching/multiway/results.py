@@ -12,8 +12,8 @@ from penstock.columnar.matching import newest_and_place
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.model.batch import Batch, Int64s
-from penstock.operators.joins.mjoin.search import Combos
-from penstock.operators.joins.mjoin.windows import Window
+from penstock.operators.joins.matching.multiway.search import Combos
+from penstock.operators.joins.storing.chained_rows import Window
 
 #: Results are handed on in pieces of at most this many rows.
 OUTPUT_ROWS = 1 << 20

@@ -14,7 +14,7 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
-from penstock.operators.joins.ordering import Ordering
+from penstock.operators.joins.ordering.ordering import Ordering
 
 
 class Sequencer:

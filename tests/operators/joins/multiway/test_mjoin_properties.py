@@ -15,10 +15,10 @@ from mjoin_oracle import GRAPHS, Shuffled, deltas, deltas_of, dense, joined, mak
 from penstock.expressions.parse import parse
 from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.windows import Sliding, Unbounded, Window
-from penstock.operators.joins.mjoin import windows as stores
-from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan
-from penstock.operators.joins.mjoin.operator import MJoin
-from penstock.operators.joins.mjoin.orders import GreedyOnWindow
+from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan
+from penstock.operators.joins.matching.multiway.orders import GreedyOnWindow
+from penstock.operators.joins.multiway_join import MJoin
+from penstock.operators.joins.storing import chained_rows as stores
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing.checks import check_all
 from penstock.testing.reference import Row

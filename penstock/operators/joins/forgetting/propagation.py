@@ -19,7 +19,7 @@ from penstock.metadata.announcements import Announcements
 from penstock.model.patterns import ANY, EMPTY, Pattern, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
-from penstock.operators.joins.row_store import RowStore
+from penstock.operators.joins.storing.row_store import RowStore
 
 
 class Propagation:

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from penstock.columnar._key_table import HEAD, NEWEST, NONE, NULL_KEY, STAMP, entry_of, later
+from penstock.columnar.compiling import entrance
 from penstock.columnar.hashing import mixed
-from penstock.operators.joins.mjoin._loops import HEAD, NEWEST, NONE, NULL_KEY, STAMP, _entry, _later, compiled
 
 _FEWEST = 1024
 
 
-@compiled
+@entrance
 def _finds(table: Any, stamp: int, links: Any, ts: Any, key: Any, low: Any, high: Any) -> Any:  # pragma: no cover - compiled
     """Whether a window has a row with this key in a span of time."""
-    place = _entry(table, stamp, key)
+    place = entry_of(table, stamp, key)
     if table[place, STAMP] != stamp or table[place, NEWEST] < low:
         return False
     if table[place, NEWEST] <= high:
@@ -31,7 +32,7 @@ def _finds(table: Any, stamp: int, links: Any, ts: Any, key: Any, low: Any, high
     return row != NONE and ts[row] >= low
 
 
-@compiled
+@entrance
 def _longer(entries: Any, count: int) -> Any:  # pragma: no cover - compiled
     """Room for one entry more."""
     if count < len(entries):
@@ -41,7 +42,7 @@ def _longer(entries: Any, count: int) -> Any:  # pragma: no cover - compiled
     return room
 
 
-@compiled
+@entrance
 def probe_pairs(
     rows: Any, at: Any, coins: Any, starts: Any, first: Any, lead_links: Any, lead_ts: Any, lead_before: int, share: float,
     table: Any, stamp: int, links: Any, ts: Any, keys: Any, key_links: Any, has_nulls: bool, from_lead: bool,
@@ -56,13 +57,13 @@ def probe_pairs(
     passed, sampled, total = 0, 0, 0
     partners = np.empty(len(lead_ts), np.int64)
     for i in range(len(rows)):
-        lead, oldest, count = first[i], _later(at[i], -lead_before), 0
+        lead, oldest, count = first[i], later(at[i], -lead_before), 0
         # A chain is followed step by step, probes can overlap: together they would wait for each other.
         while lead != NONE and lead_ts[np.uint64(lead)] >= oldest:
             partners[count] = lead
             count += 1
             lead = lead_links[np.uint64(lead)]
-        low, high = _later(at[i], -before), _later(at[i], after)
+        low, high = later(at[i], -before), later(at[i], after)
         starts[i] = total
         for k in range(count):
             start = partners[k] if from_lead else rows[i]
@@ -79,7 +80,7 @@ def probe_pairs(
     return passing[:passed], sample[:sampled], total
 
 
-@compiled
+@entrance
 def probe_entries(
     entries: Any, rows: Any, at: Any, coins: Any, starts: Any, share: float,
     table: Any, stamp: int, links: Any, ts: Any, keys: Any, key_links: Any, has_nulls: bool, from_lead: bool,
@@ -91,7 +92,7 @@ def probe_entries(
     for k in range(len(entries)):
         i, lead = entries[k, 0], entries[k, 1]
         start = lead if from_lead else rows[i]
-        low, high = _later(at[i], -before), _later(at[i], after)
+        low, high = later(at[i], -before), later(at[i], after)
         is_null = has_nulls and key_links[start] == NULL_KEY
         if not is_null and _finds(table, stamp, links, ts, keys[np.uint64(start)], low, high):
             entries[passed, 0], entries[passed, 1], entries[passed, 2] = i, lead, entries[k, 2]

@@ -18,17 +18,17 @@ from penstock.model.elements import FOREVER, MEMORY, NEVER, Control, Elements, E
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
-from penstock.operators.joins.mjoin.checking import check_graph, checked_costs, lengths_of
-from penstock.operators.joins.mjoin.graph import JoinGraph, PipelinePlan, Style
-from penstock.operators.joins.mjoin.learned import OrderBy
-from penstock.operators.joins.mjoin.orders import ProbeOrder
-from penstock.operators.joins.mjoin.pipeline import Pipeline, PipelineReport
-from penstock.operators.joins.mjoin.results import OUTPUT_ROWS, Results
-from penstock.operators.joins.mjoin.search import Spans
-from penstock.operators.joins.mjoin.windows import Window
-from penstock.operators.joins.ordering import Ordering
-from penstock.operators.joins.spilling import MemoryLimit
-from penstock.operators.joins.window_join import piecewise
+from penstock.operators.joins.matching.combinations import piecewise
+from penstock.operators.joins.matching.multiway.checking import check_graph, checked_costs, lengths_of
+from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan, Style
+from penstock.operators.joins.matching.multiway.learned import OrderBy
+from penstock.operators.joins.matching.multiway.orders import ProbeOrder
+from penstock.operators.joins.matching.multiway.pipeline import Pipeline, PipelineReport
+from penstock.operators.joins.matching.multiway.results import OUTPUT_ROWS, Results
+from penstock.operators.joins.matching.multiway.search import Spans
+from penstock.operators.joins.ordering.ordering import Ordering
+from penstock.operators.joins.storing.chained_rows import Window
+from penstock.operators.joins.storing.spilling import MemoryLimit
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768

@@ -15,11 +15,11 @@ from penstock.columnar.hashing import mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
-from penstock.operators.joins.mjoin.flat import FlatProbes
-from penstock.operators.joins.mjoin.graph import Attribute, PipelinePlan, Vertex
-from penstock.operators.joins.mjoin.orders import Floats, ProbeOrder
-from penstock.operators.joins.mjoin.search import Combos, Search, Spans
-from penstock.operators.joins.mjoin.windows import Window
+from penstock.operators.joins.matching.multiway.flat import FlatProbes
+from penstock.operators.joins.matching.multiway.graph import Attribute, PipelinePlan, Vertex
+from penstock.operators.joins.matching.multiway.orders import Floats, ProbeOrder
+from penstock.operators.joins.matching.multiway.search import Combos, Search, Spans
+from penstock.operators.joins.storing.chained_rows import Window
 
 #: How many rows are combined first; after that as many as promise so many combinations.
 _FIRST_SURVIVORS, _MOST_COMBOS = 4096, 1 << 20

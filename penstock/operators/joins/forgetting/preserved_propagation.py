@@ -28,7 +28,7 @@ from penstock.metadata.announcements import Announcements
 from penstock.model.join_kinds import JoinKind
 from penstock.model.patterns import Pattern, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.operators.joins.propagation import Propagation
+from penstock.operators.joins.forgetting.propagation import Propagation
 
 
 class PreservedPropagation(Propagation):

@@ -14,8 +14,8 @@ from penstock.operators.filtering.contract import FilterOrder
 from penstock.operators.filtering.policies.table import POLICIES
 from penstock.operators.filtering.settings import OrderSettings
 from penstock.operators.filtering.window import ProfileRows
-from penstock.operators.joins.mjoin.graph import PipelinePlan
-from penstock.operators.joins.mjoin.orders import Floats
+from penstock.operators.joins.matching.multiway.graph import PipelinePlan
+from penstock.operators.joins.matching.multiway.orders import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class OrderBy:
 
     Examples
     --------
-    >>> from penstock.operators.joins.mjoin.graph import JoinGraph
+    >>> from penstock.operators.joins.matching.multiway.graph import JoinGraph
     >>> plan = JoinGraph.natural([["a"], ["b"], ["c"]]).plan(0)
     >>> OrderBy(OrderSettings("agreedy"))(plan).order()
     (0, 1)

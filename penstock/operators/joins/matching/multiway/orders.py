@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from penstock.columnar.hashing import UInt64s
 from penstock.errors import InvalidConfiguration
-from penstock.operators.joins.mjoin.graph import PipelinePlan
+from penstock.operators.joins.matching.multiway.graph import PipelinePlan
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.errors import InvalidConfiguration, InvalidPlan, InvalidWindow, UnknownColumn
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Unbounded, Window
-from penstock.operators.joins.mjoin.graph import JoinGraph
+from penstock.operators.joins.matching.multiway.graph import JoinGraph
 
 #: What is learnt of a row is one word of 64 bits, a bit for each probe.
 MOST_PROBES = 64

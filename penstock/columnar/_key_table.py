@@ -1,4 +1,4 @@
-"""Compiled loops of the multiway join: a hash table whose entries lead to chains of rows, newest first.
+"""Compiled loops of a key table: a hash table whose entries lead to chains of rows, newest first.
 
 A key is a word of 64 bits: the value itself where it fits, else its hash. An entry of the table holds a key, the newest row with
 it and that row's time: a probe that only asks whether a partner exists reads one entry in most cases. From each row a link leads
@@ -8,14 +8,11 @@ changing the stamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from penstock.columnar.compiling import njit
-
-Loop = TypeVar("Loop", bound=Callable[..., Any])
+from penstock.columnar.compiling import entrance
 
 #: Columns of the table.
 KEY, HEAD, NEWEST, STAMP, WIDTH = 0, 1, 2, 3, 4
@@ -27,13 +24,8 @@ NULL_KEY = -2
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-def compiled(loop: Loop) -> Loop:
-    """Compile once and keep the result beside the module, without losing the signature."""
-    return njit(cache=True)(loop)
-
-
-@compiled
-def _entry(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compiled
+@entrance
+def entry_of(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compiled
     """Where a key stands in the table, or the empty entry where it belongs.
 
     The place is unsigned: of other numbers Numba asks whether they count from the end.
@@ -48,7 +40,7 @@ def _entry(table: Any, stamp: int, key: Any) -> Any:  # pragma: no cover - compi
     return at
 
 
-@compiled
+@entrance
 def insert_rows(
     table: Any, stamp: int, links: Any, ts: Any, keys: Any, start: int, stop: int
 ) -> int:  # pragma: no cover - compiled
@@ -60,7 +52,7 @@ def insert_rows(
     for row in range(start, stop):
         if links[row] == NULL_KEY:
             continue
-        at = _entry(table, stamp, keys[row])
+        at = entry_of(table, stamp, keys[row])
         is_new = table[at, STAMP] != stamp
         if is_new or ts[row] >= table[at, NEWEST]:
             new += is_new
@@ -75,25 +67,25 @@ def insert_rows(
     return new
 
 
-@compiled
+@entrance
 def move_entries(old: Any, stamp: int, table: Any) -> None:  # pragma: no cover - compiled
     """Fill a larger table."""
     for i in range(len(old)):
         if old[i, STAMP] == stamp:
-            at = _entry(table, stamp, old[i, KEY])
+            at = entry_of(table, stamp, old[i, KEY])
             for column in range(WIDTH):
                 table[at, column] = old[i, column]
 
 
-@compiled
-def _later(at: Any, distance: Any) -> Any:  # pragma: no cover - compiled
+@entrance
+def later(at: Any, distance: Any) -> Any:  # pragma: no cover - compiled
     """`at + distance` within 64 bits: windows may be infinite."""
     if distance >= 0:
         return _GREATEST if at > _GREATEST - distance else at + distance
     return _LEAST if at < _LEAST - distance else at + distance
 
 
-@compiled
+@entrance
 def first_matches(
     table: Any, stamp: int, links: Any, ts: Any, keys: Any, key_links: Any, rows: Any, at: Any, before: int, after: int
 ) -> Any:  # pragma: no cover - compiled
@@ -106,12 +98,12 @@ def first_matches(
         out[i] = NONE
         if key_links[rows[i]] == NULL_KEY:
             continue
-        place = _entry(table, stamp, keys[rows[i]])
-        low = _later(at[i], -before)
+        place = entry_of(table, stamp, keys[rows[i]])
+        low = later(at[i], -before)
         if table[place, STAMP] != stamp or table[place, NEWEST] < low:
             continue
         row = table[place, HEAD]
-        high = _later(at[i], after)
+        high = later(at[i], after)
         if table[place, NEWEST] > high:
             row = links[row]
             while row != NONE and ts[row] > high:
@@ -122,12 +114,12 @@ def first_matches(
     return out
 
 
-@compiled
+@entrance
 def chain_pairs(first: Any, links: Any, ts: Any, at: Any, before: int) -> Any:  # pragma: no cover - compiled
     """All rows of each chain from its first match on, up to `before` before a moment: (number of the chain, row) pairs."""
     count = 0
     for i in range(len(first)):
-        row, low = first[i], _later(at[i], -before)
+        row, low = first[i], later(at[i], -before)
         while row != NONE and ts[row] >= low:
             count += 1
             row = links[row]
@@ -135,7 +127,7 @@ def chain_pairs(first: Any, links: Any, ts: Any, at: Any, before: int) -> Any:  
     rows = np.empty(count, np.int64)
     place = 0
     for i in range(len(first)):
-        row, low = first[i], _later(at[i], -before)
+        row, low = first[i], later(at[i], -before)
         while row != NONE and ts[row] >= low:
             owners[place], rows[place] = i, row
             place += 1

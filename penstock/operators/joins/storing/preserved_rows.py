@@ -18,8 +18,8 @@ from penstock.columnar.matching import occur
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
-from penstock.operators.joins.debts import Bools, Debts
-from penstock.operators.joins.row_store import RowStore, Run
+from penstock.operators.joins.storing.debts import Bools, Debts
+from penstock.operators.joins.storing.row_store import RowStore, Run
 
 _FLAGS = pa.schema({"settled": pa.bool_()})
 

@@ -1,0 +1,1 @@
+"""How rows of a join find their partners."""

@@ -1,0 +1,1 @@
+"""Joins on any equalities: which input is looked into first follows the data."""
