@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from mjoin_oracle import GRAPHS, Shuffled, deltas, deltas_of, dense, joined, make_join, schema_of
 
+from penstock.columnar import key_table
 from penstock.expressions.parse import parse
 from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.windows import Sliding, Unbounded, Window
@@ -128,7 +129,7 @@ def test_keys_of_any_type_are_compared_and_not_only_their_hashes(sides: list[Tap
     arrivals = split(data.draw(merged(sides)), [schema_of(port, pa.string()) for port in range(3)])
     with pytest.MonkeyPatch.context() as patch:
         # All strings have one hash.
-        patch.setattr(stores, "hash_columns", lambda columns, rows: np.full(rows, 7, np.uint64))
+        patch.setattr(key_table, "hash_columns", lambda columns, rows: np.full(rows, 7, np.uint64))
         out = drive(make_join(graph, windows, False, pa.string(), orders=policies(3)), arrivals)
     assert bag(rows_of(out)) == bag(joined([rows_in(tape) for tape in sides], graph, windows))
 
