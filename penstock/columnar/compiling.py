@@ -67,6 +67,11 @@ def inlined(loop: Loop) -> Loop:
     return njit(cache=True, inline="always", _nrt=False)(loop)
 
 
+def woven(loop: Loop) -> Loop:
+    """Compile a function that makes no array into its callers, which hand it more arrays than a call passes on cheaply."""
+    return njit(cache=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(loop)
+
+
 def allocating(loop: Loop) -> Loop:
     """Compile a function that only compiled functions call and that makes arrays."""
     return njit(cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(loop)

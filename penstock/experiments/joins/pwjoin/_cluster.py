@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import compiled, entrance, woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
@@ -27,7 +31,11 @@ _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VI
 # -- tuples -----------------------------------------------------------------------------------------------------------
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _probe(m: Any, inode: Any, stream: Any) -> Any:
     """Gather the partners of a tuple; the number of combinations.
 
@@ -46,7 +54,11 @@ def _probe(m: Any, inode: Any, stream: Any) -> Any:
     return combinations(m, stream)
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, status: Any) -> Any:
     """Store a tuple that can still have partners."""
     if (mask | (1 << stream)) == m.numbers[lay.ALL]:
@@ -62,7 +74,11 @@ def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, statu
     return _STORED
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import compiled, woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import free_inode
 from penstock.experiments.joins.pwjoin._lists import drop_first, kill, purge_list
@@ -13,14 +17,20 @@ from penstock.experiments.joins.pwjoin._reference import compiled
 from penstock.experiments.joins.pwjoin._schedule import unschedule
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def retire(m: Any, inode: Any, status: Any) -> None:
     """Delete an I-Node with all its tuples (ER-10); what was announced of its key is remembered."""
     key = m.inodes[inode, lay.KEY]
     mask = m.inodes[inode, lay.MASK]
     for stream in range(m.numbers[lay.STREAMS]):
-        unschedule(m, stream, inode)
-        purge_list(m, inode, stream)
+        if m.lists[inode, stream, lay.PLACE] != lay.NONE:
+            unschedule(m, stream, inode)
+        if m.lists[inode, stream, lay.HEAD] != lay.NONE:
+            purge_list(m, inode, stream)
     free_inode(m, inode)
     if mask:
         # A split I-Node knows its own stream only; what the other one announced is remembered already.
@@ -35,14 +45,22 @@ def propagate(m: Any, inode: Any, stream: Any, item: Any) -> None:
     retire(m, inode, lay.PROPAGATED)
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def delete_if_empty(m: Any, inode: Any) -> None:
     """Without tuples and announcement nothing is lost with an I-Node; a scheduled key is propagated anyway."""
     if m.inodes[inode, lay.NONEMPTY] == 0 and m.inodes[inode, lay.STATUS] != lay.SCHEDULED:
         retire(m, inode, m.inodes[inode, lay.STATUS])
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def expire(m: Any, stream: Any) -> None:
     """Remove what has left the window from the head of a time list; nodes of purged tuples are skipped (ER-7)."""
     limit = m.streams[stream, lay.LIMIT]
@@ -67,6 +85,7 @@ def fire(m: Any, stream: Any, item: Any) -> None:
         propagate(m, inode, stream, item)
 
 
+<<<<<<< HEAD
 @compiled
 def advance(m: Any, item: Any) -> None:
     """Bring windows and schedule up to date; every item does it before anything else (ER-31)."""
@@ -74,3 +93,16 @@ def advance(m: Any, item: Any) -> None:
         expire(m, stream)
     for stream in range(m.numbers[lay.STREAMS]):
         fire(m, stream, item)
+=======
+@woven
+def advance(m: Any, item: Any) -> None:
+    """Bring windows and schedule up to date; every item does it before anything else (ER-31)."""
+    # Mostly there is nothing to do: to find that out here is cheaper than a call.
+    for stream in range(len(m.streams)):
+        node = m.streams[stream, lay.FIRST]
+        if node != lay.NONE and (m.nodes[node, lay.ITEM] == lay.NONE or m.nodes[node, lay.AT] < m.streams[stream, lay.LIMIT]):
+            expire(m, stream)
+    for stream in range(len(m.streams)):
+        if m.streams[stream, lay.DUE]:
+            fire(m, stream, item)
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)

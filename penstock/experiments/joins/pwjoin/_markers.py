@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import compiled, woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins._hashing import slot_of
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._reference import compiled
@@ -16,7 +20,11 @@ from penstock.experiments.joins.pwjoin._reference import compiled
 _GATHERED = 1024
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def recall(m: Any, key: Any) -> Any:
     """Mask and status of a key that has no I-Node."""
     if m.numbers[lay.RECENT] == 0 and len(m.spans) == 0:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import compiled
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._reference import compiled
 
@@ -59,10 +63,8 @@ def schedule(m: Any, stream: Any, inode: Any) -> None:
 
 @compiled
 def unschedule(m: Any, stream: Any, inode: Any) -> None:
-    """Take the key out of the schedule of a stream, if it is there."""
+    """Take the key out of the schedule of a stream."""
     place = m.lists[inode, stream, lay.PLACE]
-    if place == lay.NONE:
-        return
     m.counts[lay.N_SCHEDULE] += 1
     m.lists[inode, stream, lay.PLACE] = lay.NONE
     m.streams[stream, lay.DUE] -= 1

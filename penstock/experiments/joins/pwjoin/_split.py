@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import compiled, entrance, woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
@@ -23,7 +27,11 @@ _STORED, _ON_THE_FLY, _DROPPED, _EXPIRED = int(Fate.STORED), int(Fate.PURGED_ON_
 _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VIOLATION)
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _expire(m: Any, stream: Any, item: Any) -> None:
     """Remove what has left the window; the last tuple of an announced key takes the key along."""
     limit = m.streams[stream, lay.LIMIT]
@@ -77,7 +85,11 @@ def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _USED
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any:
     """Store a tuple that can still have partners."""
     if mask & (1 << (1 - stream)):
@@ -92,7 +104,11 @@ def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any
     return _STORED
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)

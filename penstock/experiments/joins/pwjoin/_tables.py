@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+<<<<<<< HEAD
+=======
+from penstock.columnar.compiling import entrance, woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins._hashing import bucket_of
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
@@ -16,7 +20,11 @@ _TUPLE, _PUNCTUATION = int(Kind.TUPLE), int(Kind.PUNCTUATION)
 _STORED, _EXPIRED, _IGNORED = int(Fate.STORED), int(Fate.EXPIRED), int(Fate.IGNORED)
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _expire(m: Any, stream: Any) -> None:
     """The oldest tuple of a stream is also the first in its bucket."""
     limit = m.streams[stream, lay.LIMIT]
@@ -34,7 +42,11 @@ def _expire(m: Any, stream: Any) -> None:
         node = m.streams[stream, lay.FIRST]
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _scan(m: Any, other: Any, key: Any, start: Any) -> Any:
     """Walk the bucket of another stream's table; every tuple in it is looked at, whatever its key."""
     m.counts[lay.N_LOOKUPS] += 1
@@ -54,7 +66,11 @@ def _scan(m: Any, other: Any, key: Any, start: Any) -> Any:
     return end
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _probe(m: Any, stream: Any, key: Any) -> Any:
     """Probe one table after the other and stop at the first without a match; the number of combinations."""
     end = 0
@@ -67,7 +83,11 @@ def _probe(m: Any, stream: Any, key: Any) -> Any:
     return combinations(m, stream)
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, stream: Any, key: Any, item: Any) -> Any:
     if holds_nothing(m, stream):
         m.counts[lay.N_INVALIDATED] += 1
@@ -83,7 +103,11 @@ def _keep(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _STORED
 
 
+<<<<<<< HEAD
 @compiled
+=======
+@woven
+>>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)

@@ -10,11 +10,10 @@ from penstock.errors import InvalidOption
 from penstock.experiments.joins.items import Int8s, Items, Kind, Marks, Output
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._cluster import run_cluster
-from penstock.experiments.joins.pwjoin._reference import Reference
 from penstock.experiments.joins.pwjoin._split import run_split
 from penstock.experiments.joins.pwjoin._tables import run_tables
 from penstock.experiments.joins.pwjoin.config import PWJoinConfig
-from penstock.experiments.joins.pwjoin.layout import Memory, grown, new_memory
+from penstock.experiments.joins.pwjoin.layout import grown, new_memory
 from penstock.experiments.joins.pwjoin.markers import merged
 from penstock.model.batch import Int64s
 
@@ -41,12 +40,8 @@ class PWJoin:
 
     def __init__(self, config: PWJoinConfig, keep_results: bool = False) -> None:
         self.config = config
-        self._set(new_memory(config, keep_results))
+        self.memory = new_memory(config, keep_results)
         self._loop = _LOOPS[config.state]
-
-    def _set(self, memory: Memory) -> None:
-        self.memory = memory
-        self._reference = Reference(*memory)
 
     # -- items --------------------------------------------------------------------------------------------------------
 
@@ -60,7 +55,7 @@ class PWJoin:
             at, last = first, min(first + _CHUNK, stop)
             while at < last:
                 self._make_room(last - at)
-                at = int(self._loop(self._reference, *arrays, at, last))
+                at = int(self._loop(self.memory, *arrays, at, last))
                 if self.memory.numbers[lay.SETTLE]:
                     self._settle()
 
@@ -102,7 +97,7 @@ class PWJoin:
     def _set_if_new(self, **arrays: Int64s) -> None:
         changed = {name: array for name, array in arrays.items() if getattr(self.memory, name) is not array}
         if changed:
-            self._set(self.memory._replace(**changed))
+            self.memory = self.memory._replace(**changed)
 
     # -- output and levels --------------------------------------------------------------------------------------------
 

@@ -134,9 +134,10 @@ class Memory(NamedTuple):
 def new_memory(config: PWJoinConfig, collects: bool) -> Memory:
     """An empty join."""
     streams = config.streams
+    # Nodes have a column that is not used: rows of eight words are found by a shift.
     return Memory(
-        nodes=np.zeros((64, 7), np.int64),
-        inodes=np.zeros((64, 7), np.int64),
+        nodes=np.zeros((64, 8), np.int64),
+        inodes=np.zeros((64, 8), np.int64),
         lists=np.zeros((64, streams, 5), np.int64),
         buckets=np.full((1 if config.state == "cluster" else streams, config.buckets, 2), NONE, np.int64),
         schedule=np.zeros((streams, 64), np.int64),
