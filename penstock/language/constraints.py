@@ -20,7 +20,7 @@ from penstock.metadata.constraints.clauses import (
 )
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.declared import DeclaredConstraints, united
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.metadata.constraints.workflows.workflow import Workflow, order_fulfilment
 from penstock.model.declarations import StreamDeclaration
 

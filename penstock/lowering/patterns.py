@@ -10,7 +10,7 @@ from penstock.kernel.contracts import Operator
 from penstock.metadata.constraints.describe import describe
 from penstock.metadata.constraints.queries import is_forgetful
 from penstock.metadata.constraints.registration import Registration
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.event_patterns import Absent, Atom, Lists, Strategy
 from penstock.model.pattern_terms import Term
 from penstock.operators.patterns.conditions import Conditions

@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.metadata.constraints.clauses import at_most_once, exclusive, horn, never, prior, require, terminal
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.testing.undisturbed import undisturbed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidConstraint
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 
 
 @dataclass(frozen=True, slots=True)

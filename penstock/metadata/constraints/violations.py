@@ -3,15 +3,40 @@
 A trace that was given up matches only if it breaks a constraint. The tests use what follows from the constraints, not only
 what is written, and need no other types than a query's relevant ones: whenever giving up lost a match, a violation is found,
 at the latest when the trace ends.
+
+Three policies say what then happens. `record` gives traces up and writes every violation, with a note whether matches may be
+missing; `error` stops at the first violation; `shadow` gives nothing up, so that the answer is that of an engine without
+constraints, and counts what giving up would have saved and which matches it would have lost. Constraints mined from logs are
+hypotheses: run them in the shadow first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
+from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.theory import Proof, Theory, bits
+
+
+class ViolationPolicy(StrEnum):
+    """What happens when data break a constraint."""
+
+    RECORD = "record"
+    ERROR = "error"
+    SHADOW = "shadow"
+
+
+def policy_for(constraints: ConstraintSet, wanted: ViolationPolicy = ViolationPolicy.RECORD) -> ViolationPolicy:
+    """The wanted policy, or the shadow for constraints that nobody vouches for.
+
+    Examples
+    --------
+    >>> policy_for(ConstraintSet(("id",), ("A",), (), is_trusted=False)).value
+    'shadow'
+    """
+    return wanted if constraints.is_trusted else ViolationPolicy.SHADOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +145,3 @@ class ViolationDetector:
     def _order(self, number: int, other: int, was_pruned: bool) -> Violation:
         proof = Proof((self.theory.order_line(number, other),), (self.theory.order_sources[number, other],))
         return Violation("order", self.theory.names[number], self.theory.names[other], proof, was_pruned)
-
-
-def violations_of(detector: ViolationDetector, groups: list[int]) -> Iterator[Violation]:
-    """All violations of a complete trace, given as the types of each group of simultaneous events."""
-    seen = 0
-    for types in groups:
-        yield from detector.on_group(seen, types)
-        seen |= types
-    yield from detector.on_end(seen)

@@ -16,7 +16,7 @@ from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import OnStaticUnsat
 from penstock.metadata.constraints.registration import Registration
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Elements, Quarantined
 from penstock.model.event_patterns import Strategy
@@ -29,7 +29,8 @@ from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
 from penstock.operators.patterns.repeats import Repeats
 from penstock.operators.patterns.tables import NAMED, WATCHED
-from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
+from penstock.operators.patterns.trace_table import KnownKeys
+from penstock.operators.patterns.watching import Sight, TraceWatch
 from penstock.operators.segments import SegmentLog, sizes_of, stored_in
 from penstock.operators.waiting import Waiting, check_promise
 

@@ -18,7 +18,7 @@ from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import registered, watched_types
 from penstock.metadata.constraints.registration import terminal_types
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.event_patterns import Strategy
 from penstock.model.schema import TIMESTAMP, Schema, sql_type
 from penstock.plan.nodes.relational import OverOne, Union, has_clock_time

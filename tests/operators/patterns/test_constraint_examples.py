@@ -14,7 +14,7 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.clauses import Constraint, at_most_once, exclusive, horn, prior, require, terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.elements import FOREVER, NEVER, Heartbeat, Quarantined
 from penstock.model.event_patterns import LastRun, Strategy, absent, atom, both, either, seq
 from penstock.operators.patterns import _scan

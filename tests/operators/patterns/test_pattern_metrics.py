@@ -19,16 +19,16 @@ from test_trace_slots import POLICIES, RULES, endless_queries, tapes
 from penstock.errors import NeverMatches
 from penstock.expressions.event_queries import EventQuery
 from penstock.kernel.contracts import State, Steered, Timed
-from penstock.metadata.constraints.bank import REASONS
 from penstock.metadata.constraints.clauses import Constraint, at_most_once, exclusive, horn, prior, require, terminal
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import TraceEvent
-from penstock.metadata.constraints.tracking import TraceState, TraceStatus, Tracker
 from penstock.model.elements import Heartbeat
 from penstock.model.event_patterns import EventOrder, either, seq
 from penstock.operators.patterns import leaf_masks
+from penstock.operators.patterns._constraints import REASONS
 from penstock.operators.patterns.operator import PatternMatch
+from penstock.testing.constraint_reference import TraceState, TraceStatus, Tracker
 from penstock.testing.reference import Row
 from penstock.testing.streams import batch_of, run, run_with_restarts, stream_of
 from penstock.testing.tapes import batch_cuts
@@ -148,7 +148,7 @@ def test_counters_outlive_a_restart_and_an_older_state_begins_them_at_nothing() 
     assert {found[name] for name in NEW} == {0}
 
 
-# -- against the plain tracker --------------------------------------------------------------------------------------------
+# -- against the reference --------------------------------------------------------------------------------------------
 
 
 def blamed(conditions: FailingConditions, before: TraceState, after: TraceState, group: Sequence[TraceEvent]) -> tuple[str, str]:
@@ -251,7 +251,7 @@ TYPES = st.sampled_from([ALPHABET, ALPHABET, MANY_TYPES])
 
 @given(endless_queries(), tapes(25), RULES, OPTIONS, TYPES, batch_cuts(), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_counters_are_those_of_the_plain_tracker(sought, rows, drawn, chosen, types, cuts, has_table):
+def test_counters_are_those_of_the_reference(sought, rows, drawn, chosen, types, cuts, has_table):
     with pytest.MonkeyPatch.context() as patched:
         if not has_table:
             patched.setattr(leaf_masks, "_FEW", 0)

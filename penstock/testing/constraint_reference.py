@@ -1,4 +1,4 @@
-"""Following one trace against the failing conditions of a query: the plain form that judges the compiled ones.
+"""Following one trace against the failing conditions of a query: slow and plain, it judges the compiled loop.
 
 For each group of simultaneous events: match first, then ask the tables. An event may both match a leaf and be a trigger, and
 a simultaneous one may still match, so that asking earlier would lose matches.
@@ -105,29 +105,6 @@ class Tracker:
             after = replace(after, failed=failed | after.failed, alive=alive)
             after = self._reasoned(replace(after, status=self._status(after)), events)
         return replace(after, status=TraceStatus.ENDED) if types & self.theory.terminals else after
-
-    def reconsider(self, state: TraceState, matched: int) -> TraceState:
-        """The state when leaves lost their events to the window: with a leaf unmatched and its type gone, no match follows."""
-        after = replace(state, matched=matched)
-        if state.status is not TraceStatus.LIVE:
-            return after
-        gone, failed = self._leaves_of_types(after.dead) & ~matched, after.failed
-        for number, partition in enumerate(self.graph.partitions):
-            if partition.leaves & gone:
-                failed |= 1 << number
-        failed, alive = self.conditions.settled(failed, after.alive)
-        after = replace(after, failed=failed, alive=alive)
-        # Complete matches may still wait for an absence to be confirmed, so the trace counts as exhausted, not as failed.
-        return replace(after, status=TraceStatus.LIVE if self._status(after) is TraceStatus.LIVE else TraceStatus.EXHAUSTED)
-
-    def impossible(self, state: TraceState) -> int:
-        """Types of which no further event can come: an absence of such a type is settled."""
-        found = state.dead
-        for number in range(len(self.theory.names)):
-            forced = self.theory.closure(state.seen | 1 << number)
-            if forced & (self.theory.falsity | (state.dead & ~state.seen)):
-                found |= 1 << number
-        return found
 
     def _matched(self, state: TraceState, matched: int) -> TraceState:
         return replace(state, matched=matched, has_matched=state.has_matched or self.graph.is_matched(matched))
