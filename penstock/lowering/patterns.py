@@ -24,7 +24,7 @@ _MOST_TERMS, _MOST_STATES = 6, 12
 def pattern_recipe(node: nodes.PatternMatch) -> Callable[[], Operator]:
     """How to make the operator; what it refuses, such as a pattern that can never match, is refused now, not in a worker."""
     make = partial(PatternMatch, node.query, node.input.schema.arrow, node.output, node.time_type)
-    if node.constraints is not None:
+    if node.constraints is not None and not node.unwatched:
         make = partial(make, constraints=node.constraints, on_violation=node.on_violation, options=node.reasoning)
     make()
     return make
@@ -47,7 +47,7 @@ def _concluded(node: nodes.PatternMatch) -> list[str]:
     made = pattern_recipe(node)()
     assert isinstance(made, PatternMatch)
     if made.registration is None:
-        return []
+        return [f"{node.unwatched}; ON VIOLATION … or OPTIONS (reasoning 'fast') has them watched"] if node.unwatched else []
     exact = ["the rest of the query is refuted anew after every event"] if node.is_exact else []
     policy = f"constraints; {_ON_VIOLATION[node.on_violation]}"
     return [policy, *describe(made.registration), *exact, *_unchecked(node, made.registration)]

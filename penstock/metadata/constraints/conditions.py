@@ -59,6 +59,8 @@ class ConditionOptions:
         looks at events of all types that constraints speak of, and costs more. For queries whose partial matches are dear.
     suffixes
         Whether single events are dropped when what must follow them cannot come any more.
+    is_thrifty
+        Whether joint conditions are left out that are estimated to cost more than they spare.
     largest_explanation, most_explanations
         Limits for joint conditions; 1 leaves them out.
     """
@@ -69,6 +71,7 @@ class ConditionOptions:
     exhaustion: bool = True
     exact: bool = False
     suffixes: bool = True
+    is_thrifty: bool = False
     largest_explanation: int = 3
     most_explanations: int = 256
 
@@ -77,7 +80,8 @@ class ConditionOptions:
 class Condition:
     """One entry of the tables, for people: `trigger` makes `target` fail, because of `proof`.
 
-    `cell` is where it stands: trigger, partition, and the types or leaves of that entry.
+    `cell` is where it stands: trigger, partition, and the types or leaves of that entry; of a joint condition what was seen, and
+    what is gone.
     """
 
     kind: Literal["global", "absence", "local", "joint"]
@@ -117,6 +121,8 @@ class FailingConditions:
         Live terms in `mask` mode, each as a set of partitions; empty in `hierarchy` mode.
     failed_at_start
         Partitions that never match.
+    too_dear
+        Entries of joint conditions that are not watched, because that costs more than it spares.
     """
 
     theory: Theory
@@ -131,6 +137,7 @@ class FailingConditions:
     failed_at_start: int
     entries: tuple[Condition, ...]
     is_exact: bool = False
+    too_dear: tuple[Condition, ...] = ()
 
     @property
     def triggers(self) -> int:
@@ -160,7 +167,10 @@ class FailingConditions:
         numbers = [number for number, item in enumerate(self.joint) if item.explanation in chosen]
         place = {number: at for at, number in enumerate(numbers)}
         joint_of = tuple(tuple(place[number] for number in row if number in place) for row in self.joint_of)
-        return replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
+        found = replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
+        entries = tuple(entry for entry in self.entries if found.has(entry))
+        dear = tuple(entry for entry in self.entries if not found.has(entry))
+        return replace(found, entries=entries, too_dear=(*self.too_dear, *dear))
 
     def sure_before(self, late: int) -> int:
         """Other types that an obedient trace has seen, at the latest together with this one."""
@@ -193,11 +203,12 @@ class FailingConditions:
 
     def has(self, entry: Condition) -> bool:
         """Whether the tables still hold what an entry says."""
+        if entry.kind == "joint":
+            present, absent, _ = entry.cell
+            return any(item.explanation == Explanation(present, absent) for item in self.joint)
         trigger, partition, members = entry.cell
         if entry.kind == "global":
             return bool(self.plus[trigger] >> partition & 1)
-        if entry.kind == "joint":
-            return True
         return bool((self.minus if entry.kind == "absence" else self.local)[trigger][partition] & members)
 
     def settled(self, failed: int, alive: int) -> tuple[int, int]:
@@ -356,7 +367,8 @@ class _Compiler:
             self.theory.members(found.present) + [f"the loss of {n}" for n in self.theory.members(found.absent)]
         )
         proof = Proof((*why.lines, *gone), tuple(dict.fromkeys((*why.used, *orders))))
-        self.entries.setdefault(("joint", trigger, target, str(proof)), Condition("joint", trigger, target, proof))
+        entry = Condition("joint", trigger, target, proof, (found.present, found.absent, 0))
+        self.entries.setdefault(("joint", trigger, target, str(proof)), entry)
 
     def _note(self, kind: Literal["global", "absence", "local"], trigger: int, partition: int, members: int, proof: Proof) -> None:
         name, target = self.theory.names[trigger], self._name(partition)

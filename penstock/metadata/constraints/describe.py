@@ -39,6 +39,7 @@ def describe(registration: Registration) -> list[str]:
         *_branch_lines(registration),
         *_verdict_lines(registration),
         *_condition_lines(watched.entries),
+        *_dear_lines(watched.too_dear),
         f"events to look at: {', '.join(registration.theory.members(watched.relevant))}",
         *(f"note: {notice}" for notice in registration.notices),
     ]
@@ -78,3 +79,7 @@ def _condition_lines(entries: tuple[Condition, ...]) -> list[str]:
         chosen = [f"  {entry}" for entry in entries if entry.kind == kind]
         lines += [f"{title}:", *chosen] if chosen else []
     return lines
+
+
+def _dear_lines(entries: tuple[Condition, ...]) -> list[str]:
+    return ["not watched, because that costs more than it spares:", *(f"  {entry}" for entry in entries)] if entries else []

@@ -149,6 +149,11 @@ class PatternMatch(SearchByTime):
         """What was concluded from the constraints, for people."""
         return None if self._watch is None else self._watch.registration
 
+    @property
+    def working_bytes(self) -> int:
+        """Memory of what is derived to watch traces, and stored in another form; without constraints there is none."""
+        return 0 if self._watch is None else self._watch.table.nbytes
+
     def _needed_columns(self) -> list[str]:
         """Columns of a row that output, key or a condition on complete matches need."""
         across = [self._engine.conditions.across[number] for number in self._engine.residual]

@@ -111,5 +111,5 @@ def _taken(column: npt.NDArray[Any], slots: Int64s) -> npt.NDArray[Any]:
 
 def with_room(column: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
     """A column by slot with room for so many slots and some more, so that it is copied now and then and not with every batch."""
-    spare = np.zeros((needed + needed // 8 + 1_024 - len(column), *column.shape[1:]), column.dtype)
+    spare = np.zeros((needed + needed // 8 + 64 - len(column), *column.shape[1:]), column.dtype)
     return np.concatenate((column, spare))

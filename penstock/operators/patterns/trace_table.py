@@ -19,7 +19,7 @@ from penstock.operators.patterns.trace_states import Sets, StateColumns, TraceSt
 #: Columns of the stored form beside the key.
 _PACKED, _LAST = "_packed", "_last"
 #: Traces that are over stay in the table until they are a quarter of the others, and more than this.
-_FEW = 1_024
+_FEW = 256
 
 
 class KnownKeys(NamedTuple):

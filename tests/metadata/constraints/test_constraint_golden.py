@@ -7,12 +7,12 @@ from penstock.metadata.constraints.clauses import at_most_once, exclusive, horn,
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import ExactReasoner, TraceEvent, newly_matched
-from penstock.metadata.constraints.explanations import worth_watching
 from penstock.metadata.constraints.query_graph import query_graph
 from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.statics import static_check
 from penstock.metadata.constraints.theory import Theory, bits
 from penstock.metadata.constraints.workflows.workflow import order_fulfilment
+from penstock.metadata.constraints.worth import worth_watching
 from penstock.model.event_patterns import EventOrder, both, either, seq
 from penstock.testing.constraint_reference import TraceStatus, Tracker
 
@@ -234,8 +234,8 @@ def test_joint_conditions_that_cost_more_than_they_gain_can_be_left_out():
     follower = tracker(seq("X", "C"), "ABCX", horn("A", "B", "C"))
     (pair,) = [item.explanation for item in follower.conditions.joint]
     rates = dict.fromkeys("ABCX", 1.0)
-    dear = worth_watching([pair], follower.theory, rates, {pair: 0.01}, work_left=10, check_cost=1)
+    dear = worth_watching([pair], follower.theory, rates, {pair: 0.01}, work_left=10)
     assert dear == []
     assert statuses(Tracker(follower.conditions.watching(dear)), ["X", "A", "B"]) == [LIVE, LIVE, LIVE]
-    cheap = worth_watching([pair], follower.theory, rates, {pair: 0.9}, work_left=10, check_cost=1)
+    cheap = worth_watching([pair], follower.theory, rates, {pair: 0.9}, work_left=10)
     assert statuses(Tracker(follower.conditions.watching(cheap)), ["X", "A", "B"]) == [LIVE, LIVE, FAILED]
