@@ -13,6 +13,7 @@ from enum import StrEnum
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.exact import ExactReasoner, ExactState, TraceEvent, newly_matched
 from penstock.metadata.constraints.theory import bits
+from penstock.metadata.constraints.violations import Violation, ViolationDetector
 
 
 class TraceStatus(StrEnum):
@@ -142,3 +143,25 @@ class Tracker:
 
     def _leaves_of_types(self, types: int) -> int:
         return sum(1 << leaf for leaf, name in enumerate(self.graph.types) if types >> self.theory.code[name] & 1)
+
+
+def group_violations(detector: ViolationDetector, seen: int, types: int) -> list[Violation]:
+    """Violations shown by simultaneous events of these types, after the types seen before."""
+    found, theory = list[Violation](), detector.theory
+    for number in bits(types):
+        # Of two simultaneous events the later numbered one reports.
+        found += detector.on_event(number, seen, types & ((2 << number) - 1))
+    is_new = theory.is_contradiction(seen | types) and not theory.is_contradiction(seen)
+    if is_new and not any(one.kind == "occurrence" for one in found):
+        last = theory.members(types)[-1]
+        found.append(Violation("occurrence", last, "", theory.proof(seen | types, theory.falsity), False))
+    return found
+
+
+def trace_violations(detector: ViolationDetector, groups: Iterable[int]) -> list[Violation]:
+    """All violations of a complete trace, given as the types of each group of simultaneous events."""
+    seen, found = 0, list[Violation]()
+    for types in groups:
+        found += group_violations(detector, seen, types)
+        seen |= types
+    return found + detector.on_end(seen)

@@ -86,7 +86,7 @@ class ViolationDetector:
     >>> from penstock.metadata.constraints.clauses import prior
     >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
     >>> detector = ViolationDetector(Theory(ConstraintSet((), ("A", "B"), (prior("A", "B"),))))
-    >>> [str(found) for found in detector.on_group(seen=0b10, types=0b01)]
+    >>> [str(found) for found in detector.on_event(0, seen=0b10, together=0b01)]
     ['order: A with B: no A comes after a B by prior(A, B)']
     """
 
@@ -95,17 +95,6 @@ class ViolationDetector:
         numbers = range(len(theory.names))
         self.exclusive = tuple(self._contradicted_by(one) for one in numbers)
         self.order = tuple(sum(1 << other for other in numbers if theory.kills[other] >> one & 1) for one in numbers)
-
-    def on_group(self, seen: int, types: int, was_pruned: bool = False) -> list[Violation]:
-        """Violations shown by simultaneous events of these types, after the types seen before."""
-        found = []
-        for number in bits(types):
-            # Of two simultaneous events the later numbered one reports.
-            found += self.on_event(number, seen, types & ((2 << number) - 1), was_pruned)
-        if not any(one.kind == "occurrence" for one in found) and self._is_new_contradiction(seen, seen | types):
-            last = self.theory.members(types)[-1]
-            found.append(Violation("occurrence", last, "", self.theory.proof(seen | types, self.theory.falsity), was_pruned))
-        return found
 
     def on_event(self, number: int, seen: int, together: int, was_pruned: bool = False) -> list[Violation]:
         """Pairs that an event breaks, with types seen before its group and with those in it that it reports on."""
@@ -133,9 +122,6 @@ class ViolationDetector:
 
     def _contradict(self, one: int, other: int) -> bool:
         return self.theory.excludes(one, other) and not self.theory.is_contradiction(1 << other)
-
-    def _is_new_contradiction(self, before: int, after: int) -> bool:
-        return self.theory.is_contradiction(after) and not self.theory.is_contradiction(before)
 
     def _occurrence(self, number: int, other: int, was_pruned: bool) -> Violation:
         proof = self.theory.proof(1 << number | 1 << other, self.theory.falsity)

@@ -15,7 +15,7 @@ from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.theory import Theory
 from penstock.metadata.constraints.violations import ViolationDetector
 from penstock.model.event_patterns import EventOrder, atoms_of
-from penstock.testing.constraint_reference import TraceStatus, Tracker
+from penstock.testing.constraint_reference import TraceStatus, Tracker, trace_violations
 
 MODES = st.sampled_from(["hierarchy", "mask"])
 
@@ -47,15 +47,6 @@ def grouped(events, order):
     for number, (time, name, passed) in enumerate(events):
         groups.setdefault(time if order is EventOrder.TIMESTAMP else number, []).append((name, passed))
     return groups
-
-
-def violations_of(detector, groups):
-    """All violations of a complete trace, given as the types of each group of simultaneous events."""
-    seen, found = 0, []
-    for types in groups:
-        found += detector.on_group(seen, types)
-        seen |= types
-    return found + detector.on_end(seen)
 
 
 def in_order(events, order):
@@ -96,14 +87,14 @@ def test_a_match_lost_to_wrong_constraints_is_always_reported(case, mode):
             state = follower.advance(state, [follower.event(name, passed) for name, passed in group])
         # A query refuted before the first event is refused, or its author chose the empty answer.
         if lost and follower.start().status is TraceStatus.LIVE:
-            assert violations_of(detector, groups)
+            assert trace_violations(detector, groups)
 
 
 @settings(max_examples=60, deadline=None)
 @given(constraint_sets(largest=6), traces())
 def test_violations_are_found_exactly_in_inconsistent_traces(rules, trace):
     theory = Theory(rules)
-    found = violations_of(ViolationDetector(theory), [theory.mask(group) for group in trace])
+    found = trace_violations(ViolationDetector(theory), [theory.mask(group) for group in trace])
     assert bool(found) == (not is_consistent(trace, rules))
 
 

@@ -26,7 +26,7 @@ from penstock.model.event_patterns import EventOrder, any_of, atom, both, either
 from penstock.operators.patterns._watch import new_findings, watch_events
 from penstock.operators.patterns.engine import PatternEngine
 from penstock.operators.patterns.watching import TraceWatch
-from penstock.testing.constraint_reference import TraceStatus, Tracker
+from penstock.testing.constraint_reference import TraceStatus, Tracker, group_violations
 
 STATUSES = tuple(TraceStatus)
 PATTERNS = [
@@ -77,7 +77,9 @@ def expected(watch: TraceWatch, query: EventQuery, events: Sequence[Event], exha
             group = list(members)
             facts = [follower.event(events[number][2], None if events[number][3] else ()) for number in group]
             types = conditions.theory.mask(events[number][2] for number in group)
-            violated = {each.event_type for each in detector.on_group(state.seen, types) if each.kind == "order" or each.other}
+            violated = {
+                each.event_type for each in group_violations(detector, state.seen, types) if each.kind == "order" or each.other
+            }
             before, state = state, follower.advance(state, facts)
             for number in group:
                 name = events[number][2]

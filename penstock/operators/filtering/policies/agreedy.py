@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from penstock.operators.filtering._loops import best_column, quiet_greedy, violated_pair
 from penstock.operators.filtering.contract import Floats, Violation, WholeRows
 from penstock.operators.filtering.settings import Move, OrderSettings
@@ -121,15 +119,3 @@ class AGreedy(WholeRows):
         """The view as the paper prints it: one list per position, from the diagonal on."""
         counts = self.view.counts
         return [counts[row, row:].tolist() for row in range(len(counts))]
-
-
-def scanned_view(words: UInt64s, order: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The view counted from the window alone, the slow and obvious way."""
-    found = np.zeros((len(order), len(order)), np.int64)
-    before = np.uint64(0)
-    for row, number in enumerate(order):
-        reaching = words[(words & before) == 0]
-        for column in range(row, len(order)):
-            found[row, column] = int(((reaching >> np.uint64(order[column])) & np.uint64(1)).sum())
-        before |= np.uint64(1 << number)
-    return found
