@@ -13,7 +13,7 @@ from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.event_patterns import Absent, Atom, Lists, Strategy
 from penstock.model.pattern_terms import Term
-from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.conditions import PatternConditions
 from penstock.operators.patterns.operator import PatternMatch
 from penstock.plan.nodes import patterns as nodes
 
@@ -39,7 +39,7 @@ _ON_VIOLATION = {
 
 def shown_patterns(node: nodes.PatternMatch) -> list[str]:
     """The automaton, when conditions are tested, and what constraints conclude, for explain."""
-    query, conditions = node.query, Conditions(node.query, node.input.schema)
+    query, conditions = node.query, PatternConditions(node.query, node.input.schema)
     return [*_automata(query), *_search(query), *_tests(query, conditions), *_concluded(node)]
 
 
@@ -143,7 +143,7 @@ def _search(query: EventQuery) -> list[str]:
     return [f"{how}; {traces}"]
 
 
-def _tests(query: EventQuery, conditions: Conditions) -> list[str]:
+def _tests(query: EventQuery, conditions: PatternConditions) -> list[str]:
     leaves: tuple[Atom | Absent, ...] = (*query.atoms, *query.absences)
     own = [
         f"{leaf.variable}: {' AND '.join(map(str, parts))}" for leaf, parts in zip(leaves, conditions.local, strict=True) if parts

@@ -77,7 +77,7 @@ class ConditionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FailingCondition:
     """One entry of the tables, for people: `trigger` makes `target` fail, because of `proof`.
 
     `cell` is where it stands: trigger, partition, and the types or leaves of that entry; of a joint condition what was seen, and
@@ -135,9 +135,9 @@ class FailingConditions:
     joint_of: tuple[tuple[int, ...], ...]
     terms: tuple[int, ...]
     failed_at_start: int
-    entries: tuple[Condition, ...]
+    entries: tuple[FailingCondition, ...]
     is_exact: bool = False
-    too_dear: tuple[Condition, ...] = ()
+    too_dear: tuple[FailingCondition, ...] = ()
 
     @property
     def triggers(self) -> int:
@@ -201,7 +201,7 @@ class FailingConditions:
         found = replace(self, plus=tuple(plus), minus=tuple(map(tuple, minus)), local=tuple(map(tuple, local)))
         return replace(found, entries=tuple(entry for entry in self.entries if found.has(entry)))
 
-    def has(self, entry: Condition) -> bool:
+    def has(self, entry: FailingCondition) -> bool:
         """Whether the tables still hold what an entry says."""
         if entry.kind == "joint":
             present, absent, _ = entry.cell
@@ -269,7 +269,7 @@ class _Compiler:
         self.minus = [[0] * partitions for _ in range(width)]
         self.local = [[0] * partitions for _ in range(width)]
         self.joint: dict[Explanation, JointCondition] = {}
-        self.entries: dict[tuple[str, str, str, str], Condition] = {}
+        self.entries: dict[tuple[str, str, str, str], FailingCondition] = {}
 
     def add_partition(self, partition: int) -> None:
         needed = self._types_of(self.graph.above(partition))
@@ -367,7 +367,7 @@ class _Compiler:
             self.theory.members(found.present) + [f"the loss of {n}" for n in self.theory.members(found.absent)]
         )
         proof = Proof((*why.lines, *gone), tuple(dict.fromkeys((*why.used, *orders))))
-        entry = Condition("joint", trigger, target, proof, (found.present, found.absent, 0))
+        entry = FailingCondition("joint", trigger, target, proof, (found.present, found.absent, 0))
         self.entries.setdefault(("joint", trigger, target, str(proof)), entry)
 
     def _note(self, kind: Literal["global", "absence", "local"], trigger: int, partition: int, members: int, proof: Proof) -> None:
@@ -375,7 +375,7 @@ class _Compiler:
         known = self.entries.get((kind, name, target, str(proof)))
         members |= known.cell[2] if known else 0
         cell = (trigger, partition, members)
-        self.entries[kind, name, target, str(proof)] = Condition(kind, name, target, proof, cell)
+        self.entries[kind, name, target, str(proof)] = FailingCondition(kind, name, target, proof, cell)
 
     def _name(self, partition: int) -> str:
         if partition == 0:

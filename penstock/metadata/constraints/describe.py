@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.metadata.constraints.conditions import Condition
+from penstock.metadata.constraints.conditions import FailingCondition
 from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.theory import bits
 
@@ -73,7 +73,7 @@ def _verdict_lines(registration: Registration) -> list[str]:
     return ["verdict: can match" + (", except some alternatives" if lines else ""), *lines]
 
 
-def _condition_lines(entries: tuple[Condition, ...]) -> list[str]:
+def _condition_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
     lines = []
     for kind, title in _TITLES.items():
         chosen = [f"  {entry}" for entry in entries if entry.kind == kind]
@@ -81,5 +81,5 @@ def _condition_lines(entries: tuple[Condition, ...]) -> list[str]:
     return lines
 
 
-def _dear_lines(entries: tuple[Condition, ...]) -> list[str]:
+def _dear_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
     return ["not watched, because that costs more than it spares:", *(f"  {entry}" for entry in entries)] if entries else []

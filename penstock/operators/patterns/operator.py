@@ -24,9 +24,9 @@ from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
 from penstock.operators.patterns.acceptance import accepted
 from penstock.operators.patterns.by_time import SearchByTime
-from penstock.operators.patterns.engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
+from penstock.operators.patterns.pattern_engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.repeats import Repeats
 from penstock.operators.patterns.tables import NAMED, WATCHED
 from penstock.operators.patterns.trace_table import KnownKeys

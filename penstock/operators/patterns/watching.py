@@ -34,9 +34,9 @@ from penstock.operators.patterns._watch import (
     watch_events,
 )
 from penstock.operators.patterns.complaints import Complaints, JudgedEvents
-from penstock.operators.patterns.engine import Outlook
 from penstock.operators.patterns.failures import Failures
 from penstock.operators.patterns.leaf_masks import LeafMasks
+from penstock.operators.patterns.pattern_engine import Outlook
 from penstock.operators.patterns.suffixes import SuffixCut
 from penstock.operators.patterns.tables import NAMED, Watched
 from penstock.operators.patterns.trace_states import Bytes, TraceStates

@@ -20,8 +20,8 @@ from penstock.model.elements import FOREVER, NEVER, Heartbeat, Quarantined
 from penstock.model.event_patterns import LastRun, Strategy, absent, atom, both, either, seq
 from penstock.operators.patterns import _scan
 from penstock.operators.patterns._events import Horizon, Search
-from penstock.operators.patterns.engine import PatternEngine
 from penstock.operators.patterns.operator import PatternMatch
+from penstock.operators.patterns.pattern_engine import PatternEngine
 from penstock.testing.reference import Row
 from penstock.testing.streams import batch_of
 

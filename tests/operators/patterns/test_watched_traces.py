@@ -24,7 +24,7 @@ from penstock.metadata.constraints.violations import ViolationDetector, Violatio
 from penstock.model.batch import Batch
 from penstock.model.event_patterns import EventOrder, any_of, atom, both, either, seq
 from penstock.operators.patterns._watch import new_findings, watch_events
-from penstock.operators.patterns.engine import PatternEngine
+from penstock.operators.patterns.pattern_engine import PatternEngine
 from penstock.operators.patterns.watching import TraceWatch
 from penstock.testing.constraint_reference import TraceStatus, Tracker, group_violations
 

@@ -33,6 +33,7 @@ class AGreedy(WholeRows):
 
     Examples
     --------
+    >>> import numpy as np
     >>> order = AGreedy(2, OrderSettings(window_rows=4, min_fill=4))
     >>> rejected_by_second, both_known = np.full(4, 0b10, np.uint64), np.full(4, 0b11, np.uint64)
     >>> order.observe(rejected_by_second, both_known, costs=np.ones(2))
