@@ -9,6 +9,8 @@ from itertools import count, groupby
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from pattern_cases import SCHEMA, events, query
@@ -23,6 +25,7 @@ from penstock.metadata.constraints.clauses import Constraint, at_most_once, excl
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import TraceEvent
+from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.event_patterns import EventOrder, either, seq
 from penstock.operators.patterns import leaf_masks
@@ -118,6 +121,20 @@ def test_reasoning_is_timed_by_the_clock_of_the_host() -> None:
     search.use_clock(lambda: next(ticks))
     run(search, stream_of(events("a1 a2 c3"), SCHEMA, (1, 2)))
     assert search.counters()["reasoning_ns"] == 3 * 5
+
+
+def test_a_watched_trace_takes_few_bytes_beside_what_is_stored() -> None:
+    rules = ConstraintSet(("id",), ("A", "B", "C", "Z"), (exclusive("B", "C"),))
+    search, plain = (PatternMatch(query(seq("A", "B"), **ENDLESS), SCHEMA, constraints=each) for each in (rules, None))
+    count = 20_000
+    values = {"type": pa.array(["A"] * count), "id": pa.array(np.arange(count))}
+    columns = [values.get(item.name, pa.nulls(count, item.type)) for item in SCHEMA]
+    rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    search.on_batch(0, Batch(rows, np.arange(count), np.arange(count)))
+    search.on_metadata(0, Heartbeat(count))
+    assert search.counters()["watched_traces"] == count
+    assert search.working_bytes < 50 * count
+    assert plain.working_bytes == 0
 
 
 NEW = ("ended_traces", "probes", "peak_kept_events", "reasoning_ns")
