@@ -5,7 +5,7 @@ DEMO ?= auction
 DEMO_SECONDS ?= 60
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup demo test check format lint types imports fast spark crash bench clean
+.PHONY: help setup demo test check format lint types imports unused fast spark crash bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 12
@@ -18,11 +18,11 @@ setup: $(READY)  ## environment, pinned dependencies, Java
 demo: $(READY)  ## run an example for a minute (DEMO=auction DEMO_SECONDS=60)
 	@$(BIN)/penstock demo $(DEMO) --seconds $(DEMO_SECONDS)
 
-test: lint types imports  ## everything: style, types, imports, all tests
+test: lint types imports unused  ## everything: style, types, imports, names nobody uses, all tests
 	$(PYTEST) -n 2 -m "not spark and not crash"
 	$(PYTEST) -n 2 --dist loadfile -m "spark or crash"
 
-check: lint types imports fast  ## what must hold before every commit; needs no Java
+check: lint types imports unused fast  ## what must hold before every commit; needs no Java
 
 format: $(READY)  ## rewrite the code in the house format
 	$(BIN)/ruff format .
@@ -37,6 +37,9 @@ types: $(READY)
 
 imports: $(READY)
 	$(BIN)/lint-imports
+
+unused: $(READY)  ## names that nothing but tests uses
+	$(BIN)/python scripts/unused_names.py
 
 fast: $(READY)  ## tests and examples in docstrings, without Spark
 	$(PYTEST) -n 2 -m "not spark and not crash and not slow"

@@ -22,7 +22,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import InvalidPlan, Place, SyntaxMistake, suggestion
 from penstock.expressions.accepted_syntax import EXPRESSIONS, unknown_function
-from penstock.expressions.aggregates import AGGREGATES, CHOOSING, AggregateCall, default_name
+from penstock.expressions.aggregates import CHOOSING, AggregateCall, default_name
 from penstock.expressions.literals import folded_cast, no_decimals, number, shortened
 from penstock.expressions.nodes import Call, Column, Expr, Literal
 from penstock.expressions.strict import Expressions
@@ -75,15 +75,6 @@ def from_sqlglot(node: exp.Expr, source: str = "", text: str = "", functions: Fu
         Those of the user, by name in lower case.
     """
     return _Reading(source, text, functions=functions).expr(node)
-
-
-def aggregate_from_sqlglot(node: exp.Expr, source: str = "", text: str = "") -> AggregateCall:
-    """Turn one aggregate, such as `count(DISTINCT bidder)` or `sum(x) FILTER (WHERE p)`, into a call."""
-    reading = _Reading(source, text)
-    call = reading.aggregate(node)
-    if call is None:
-        raise reading.unsupported(node, f"an aggregate ({', '.join(AGGREGATES)})")
-    return call
 
 
 def split_aggregates(

@@ -20,7 +20,7 @@ from penstock.metadata.constraints.clauses import (
 )
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.declared import DeclaredConstraints, united
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.metadata.constraints.workflows.workflow import Workflow, order_fulfilment
 from penstock.model.declarations import StreamDeclaration
 
@@ -54,7 +54,8 @@ def declare_constraints(
         rules = _spelled(statement, rules, list(names))
     policy = POLICIES[statement.policy.text] if statement.policy else ViolationPolicy.RECORD
     about, is_whole = stream.name if stream else "", statement.workflow is not None
-    return DeclaredConstraints(statement.name.text, about, rules, policy, statement.reuse_keys, is_whole)
+    is_said = statement.policy is not None
+    return DeclaredConstraints(statement.name.text, about, rules, policy, statement.reuse_keys, is_whole, is_said)
 
 
 def applied(

@@ -12,7 +12,7 @@ from penstock.model.event_patterns import EventOrder, LastRun, Lists
 _LEGAL: dict[str, list[str]] = {
     "order": list(EventOrder),
     "reuse": ["true", "false"],
-    "reasoning": ["fast", "exact", "off"],
+    "reasoning": ["auto", "fast", "exact", "off"],
     "kleene": list(Lists),
     "kleene_last": list(LastRun),
     "dedup": ["false", "true"],

@@ -38,7 +38,7 @@ from penstock.language.syntax import Amount, Format, Text, Word
 from penstock.language.windows import length
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.declared import DeclaredConstraints
-from penstock.metadata.constraints.queries import registered, watched_types
+from penstock.metadata.constraints.queries import registered, watched_types, why_unwatched
 from penstock.metadata.constraints.theory import Theory
 from penstock.model.event_patterns import (
     Absent,
@@ -125,7 +125,7 @@ class _Builder:
         events = self.events.node or self._merged(query, output, watched)
         if rules is None:
             return PatternMatch(events, query, output)
-        return PatternMatch(events, query, output, rules.rules, rules.on_violation, self._is_exact)
+        return PatternMatch(events, query, output, rules.rules, rules.on_violation, self._is_exact, self._must_watch)
 
     # -- constraints ------------------------------------------------------------------------------------------------------
 
@@ -145,14 +145,20 @@ class _Builder:
     def _is_exact(self) -> bool:
         return self.options["reasoning"] == "exact"
 
+    @property
+    def _must_watch(self) -> bool:
+        return self.options["reasoning"] != "auto" or (self.rules is not None and self.rules.shows_violations)
+
     def _watched(self, query: EventQuery) -> frozenset[str]:
         """Types that constraints need to see; a query that can never match is refused here, with the proof."""
         if self.rules is None:
             return frozenset()
-        registration = registered(query, self.rules.rules, ConditionOptions(exact=self._is_exact))
+        options = ConditionOptions(exact=self._is_exact, is_thrifty=not self._must_watch)
+        registration = registered(query, self.rules.rules, options)
         for notice in registration.notices:
             self.context.warn(notice)
-        return watched_types(query, registration)
+        is_unwatched = not self._must_watch and why_unwatched(query, registration)
+        return frozenset() if is_unwatched else watched_types(query, registration)
 
     # -- sources ----------------------------------------------------------------------------------------------------------
 

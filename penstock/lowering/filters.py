@@ -14,7 +14,7 @@ from penstock.model.order_hints import OrderHint
 from penstock.operators.filtering.descriptors import Arrangement, Filter
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.orderer import Orderer
-from penstock.operators.filtering.predicates import Condition
+from penstock.operators.filtering.predicates import ExpressionPredicate
 from penstock.operators.filtering.settings import Algorithm, FilterSettings, Mode, OrderSettings
 from penstock.operators.select import Select
 from penstock.plan.nodes import filtering as nodes
@@ -45,7 +45,7 @@ class FilterRecipe:
 
     def filters(self) -> list[Filter]:
         return [
-            Filter(item.name, Condition.of(item.condition, self.schema), self._cost(item), item.after, item.profilable)
+            Filter(item.name, ExpressionPredicate.of(item.condition, self.schema), self._cost(item), item.after, item.profilable)
             for item in self.conjuncts
         ]
 

@@ -17,7 +17,7 @@ from penstock.expressions.user_functions import FunctionKind, UserFunction, appl
 from penstock.model.order_hints import OrderHint
 from penstock.model.schema import Schema
 from penstock.operators.filtering.descriptors import Filter
-from penstock.operators.filtering.predicates import Condition, OnArrow, OnPandas, OnRows, Predicate
+from penstock.operators.filtering.predicates import ExpressionPredicate, OnArrow, OnPandas, OnRows, Predicate
 from penstock.plan.analysis.filtering import conjunction, is_orderable
 from penstock.plan.nodes.filtering import AdaptiveFilter, Conjunct
 from penstock.plan.nodes.relational import Node
@@ -66,7 +66,7 @@ def _conjuncts(given: Any, number: int, schema: Schema) -> tuple[Conjunct, ...]:
 def _of_filter(given: Filter, schema: Schema) -> Conjunct:
     """What a filter declares; a predicate of another kind is called with the columns it reads as a record batch."""
     predicate = given.predicate
-    if isinstance(predicate, Condition):
+    if isinstance(predicate, ExpressionPredicate):
         condition = _known(predicate.compiled.expr, schema)
     else:
         columns = schema.names if predicate.columns is None else predicate.columns

@@ -10,10 +10,10 @@ from penstock.kernel.contracts import Operator
 from penstock.metadata.constraints.describe import describe
 from penstock.metadata.constraints.queries import is_forgetful
 from penstock.metadata.constraints.registration import Registration
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.event_patterns import Absent, Atom, Lists, Strategy
 from penstock.model.pattern_terms import Term
-from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.conditions import PatternConditions
 from penstock.operators.patterns.operator import PatternMatch
 from penstock.plan.nodes import patterns as nodes
 
@@ -24,7 +24,7 @@ _MOST_TERMS, _MOST_STATES = 6, 12
 def pattern_recipe(node: nodes.PatternMatch) -> Callable[[], Operator]:
     """How to make the operator; what it refuses, such as a pattern that can never match, is refused now, not in a worker."""
     make = partial(PatternMatch, node.query, node.input.schema.arrow, node.output, node.time_type)
-    if node.constraints is not None:
+    if node.constraints is not None and not node.unwatched:
         make = partial(make, constraints=node.constraints, on_violation=node.on_violation, options=node.reasoning)
     make()
     return make
@@ -39,7 +39,7 @@ _ON_VIOLATION = {
 
 def shown_patterns(node: nodes.PatternMatch) -> list[str]:
     """The automaton, when conditions are tested, and what constraints conclude, for explain."""
-    query, conditions = node.query, Conditions(node.query, node.input.schema)
+    query, conditions = node.query, PatternConditions(node.query, node.input.schema)
     return [*_automata(query), *_search(query), *_tests(query, conditions), *_concluded(node)]
 
 
@@ -47,7 +47,7 @@ def _concluded(node: nodes.PatternMatch) -> list[str]:
     made = pattern_recipe(node)()
     assert isinstance(made, PatternMatch)
     if made.registration is None:
-        return []
+        return [f"{node.unwatched}; ON VIOLATION … or OPTIONS (reasoning 'fast') has them watched"] if node.unwatched else []
     exact = ["the rest of the query is refuted anew after every event"] if node.is_exact else []
     policy = f"constraints; {_ON_VIOLATION[node.on_violation]}"
     return [policy, *describe(made.registration), *exact, *_unchecked(node, made.registration)]
@@ -143,7 +143,7 @@ def _search(query: EventQuery) -> list[str]:
     return [f"{how}; {traces}"]
 
 
-def _tests(query: EventQuery, conditions: Conditions) -> list[str]:
+def _tests(query: EventQuery, conditions: PatternConditions) -> list[str]:
     leaves: tuple[Atom | Absent, ...] = (*query.atoms, *query.absences)
     own = [
         f"{leaf.variable}: {' AND '.join(map(str, parts))}" for leaf, parts in zip(leaves, conditions.local, strict=True) if parts

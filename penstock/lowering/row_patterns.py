@@ -7,9 +7,9 @@ from functools import partial
 
 from penstock.kernel.contracts import Operator
 from penstock.operators.patterns.rows.conditions import RowConditions
-from penstock.operators.patterns.rows.engine import RowEngine
 from penstock.operators.patterns.rows.operator import RowPatternMatch
 from penstock.operators.patterns.rows.program import Program
+from penstock.operators.patterns.rows.row_pattern_engine import RowPatternEngine
 from penstock.plan.nodes import row_patterns as nodes
 
 
@@ -28,5 +28,5 @@ def shown_search(node: nodes.RowPatternMatch) -> list[str]:
 
 def row_pattern_recipe(node: nodes.RowPatternMatch) -> Callable[[], Operator]:
     """How to make the operator; a condition that the compiled loops cannot test is refused now, not in a worker."""
-    RowEngine(node.query, node.input.schema)
+    RowPatternEngine(node.query, node.input.schema)
     return partial(RowPatternMatch, node.query, node.input.schema.arrow)

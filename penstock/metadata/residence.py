@@ -26,10 +26,16 @@ def mean_residences(window: float, lifespans: Sequence[float] | Floats, delays: 
     delays
         From the first row to the moment when the partners have closed the value; negative: they had closed it before.
 
+    Notes
+    -----
+    Differs from the source in two of six cases, which the source has wrong. With lifespan L and lag γ, the delay in lifespans: for
+    0 < γ ≤ 1 and γL ≤ W it averages over stored rows only, γL/2 instead of γ²L/2. For γ > 1 and (γ-1)L ≤ W ≤ γL it has a wrong
+    sign, so that rows would outlive their window. The function here is continuous, never decreases in delay or window, and is at
+    most the window.
+
     References
     ----------
-    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, equation 6.1, corrected; see
-    `penstock.plan.analysis.lifetimes`.
+    [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, equation 6.1, corrected.
 
     Examples
     --------

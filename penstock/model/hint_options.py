@@ -82,14 +82,6 @@ class Option:
         upper = f"at most {self.most:g}" if self.most != _MANY else ""
         return "".join(f" {text}" for text in [" and ".join(filter(None, (lower, upper)))] if text)
 
-    @property
-    def default_text(self) -> str:
-        if self.is_required:
-            return "must be written"
-        if self.default is None:
-            return self.unless or "none"
-        return str(self.default).upper() if isinstance(self.default, bool) else repr(self.default)
-
 
 @dataclass(frozen=True, slots=True)
 class Hint:
@@ -135,12 +127,6 @@ def _nearest(value: HintValue, words: Sequence[str]) -> str:
 
 def _shown(value: HintValue) -> str:
     return str(value).upper() if isinstance(value, bool) else repr(value)
-
-
-def options_table(hint: str) -> str:
-    """The options of a hint as a table of the manual."""
-    rows = [f"| `{item.name}` | {item.values_text} | {item.default_text} | {item.means} |" for item in HINTS[hint].options]
-    return "\n".join(["| Option | Value | Default | Meaning |", "|---|---|---|---|", *rows])
 
 
 def _chosen(options: Sequence[Option], names: Iterable[str]) -> tuple[Option, ...]:

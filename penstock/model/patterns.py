@@ -240,10 +240,6 @@ class Pattern:
             return self & other == self
         return other.is_range and self._meet(other) == self
 
-    def overlaps(self, other: Pattern) -> bool:
-        """Whether some value belongs to both sets."""
-        return not (self & other).is_empty
-
     def joined(self, other: Pattern) -> Pattern | None:
         """The one range that holds what two ranges hold, or None when a gap lies between them.
 

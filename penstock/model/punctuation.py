@@ -127,14 +127,6 @@ class Punctuation:
             return True
         return all(self.pattern(name).issubset(pattern) for name, pattern in other.restricted.items())
 
-    def announces_at_least(self, other: Punctuation) -> bool:
-        """Whether everything `other` announces is announced here too."""
-        return other.issubset(self)
-
-    def overlaps(self, other: Punctuation) -> bool:
-        """Whether some row could match both."""
-        return not (self & other).is_empty
-
     def extend(self, names: Iterable[str]) -> Punctuation:
         """The same statement over more attributes, in the order given.
 

@@ -204,10 +204,6 @@ class Framed:
         return gcd(self.size, self.move_start, self.move_end)
 
     @property
-    def overlaps(self) -> bool:
-        return self.move_start < self.size
-
-    @property
     def is_landmark(self) -> bool:
         """Whether every window begins with the first and ends later than the one before."""
         return not self.move_start and self.move_end > 0

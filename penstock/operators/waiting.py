@@ -92,7 +92,12 @@ class Waiting:
 
     def reload(self, next_number: int, segments: Mapping[str, pa.RecordBatch]) -> None:
         self.log.reload(next_number, segments)
-        self._pieces = {number: Batch.restored(self.log[number]) for number in self.log}
+        self._pieces = {number: self._without_more(Batch.restored(self.log[number])) for number in self.log}
+
+    def _without_more(self, piece: Batch) -> Batch:
+        """The columns that are wanted now: whoever stored the rows may have needed more."""
+        names = self.schema.names
+        return piece if piece.schema.names == names else piece.with_rows(piece.rows.select(names))
 
     def snapshot(self) -> tuple[int, Mapping[str, Any]]:
         return self.log.next, self.log.stored()

@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.processes.session import create_session
-from penstock.testing.damage.accounting import Outcome, differences, outcome_of
+from penstock.testing.damage.accounting import FormatOutcome, differences, outcome_of
 from penstock.testing.damage.files import write_files
 from penstock.testing.damage.records import DECLARED
 from penstock.testing.damage.topic import fill, silent_changes
@@ -69,7 +69,7 @@ CREATE CQ all_bare AS SELECT * FROM bare;
 """
 
 
-def run_files(name: str, options: str, rows: int, seed: int, folder: Path, spark: Any) -> Outcome:
+def run_files(name: str, options: str, rows: int, seed: int, folder: Path, spark: Any) -> FormatOutcome:
     """Write, read and account for the records of files of one format."""
     kind = name.split()[0]
     records = write_files(folder / "in", kind, rows, Random(seed), spark)
@@ -78,7 +78,7 @@ def run_files(name: str, options: str, rows: int, seed: int, folder: Path, spark
     return _account(name, text, records, folder, spark, kind != "text", lambda _: ())
 
 
-def run_topic(rows: int, seed: int, folder: Path, spark: Any) -> Outcome:
+def run_topic(rows: int, seed: int, folder: Path, spark: Any) -> FormatOutcome:
     """Send, read and account for the messages of a topic."""
     with broker(folder / "broker") as servers:
         topic = Topic(spark, servers, "damaged")
@@ -97,14 +97,14 @@ def run_topic(rows: int, seed: int, folder: Path, spark: Any) -> Outcome:
 
 def _account(
     name: str, text: str, records: int, folder: Path, spark: Any, has_marks: bool, look: Callable[[Run], Iterable[str]]
-) -> Outcome:
+) -> FormatOutcome:
     begun = time.monotonic()
     run = App.from_text(text, f"damaged {name}").start(folder / "checkpoint", spark, shards=2)
     try:
         run.process_all_available()
         run.end()
     except PenstockError as failure:
-        return Outcome(name, records, time.monotonic() - begun, {}, {}, (f"the query has stopped: {failure}",))
+        return FormatOutcome(name, records, time.monotonic() - begun, {}, {}, (f"the query has stopped: {failure}",))
     finally:
         run.stop()
     outcome = outcome_of(run, name, records, time.monotonic() - begun, has_marks)
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None, show: Callable[[str], None] = p
     asked = reader.parse_args(arguments)
     chosen = asked.only or list(_FORMATS)
     spark = create_session("damaged files", conf=_connector() if "kafka" in chosen else None)
-    outcomes: list[Outcome] = []
+    outcomes: list[FormatOutcome] = []
     for name in chosen:
         part, options = _FORMATS[name]
         rows = round(asked.rows * part / sum(_FORMATS[each][0] for each in chosen))
@@ -141,7 +141,7 @@ def _connector() -> dict[str, str]:
     return {"spark.jars": ",".join(map(str, fetched(CONNECTOR)))}
 
 
-def _summary(outcomes: Sequence[Outcome], show: Callable[[str], None]) -> int:
+def _summary(outcomes: Sequence[FormatOutcome], show: Callable[[str], None]) -> int:
     total, seconds = sum(each.records for each in outcomes), sum(each.seconds for each in outcomes)
     found = list(differences(outcomes))
     for difference in found:

@@ -138,11 +138,6 @@ class Arrivals:
         first = max(near - BLOCK, 0)
         return first + int(np.searchsorted(self.times(first, near + BLOCK + 2), elapsed_us, side="right"))
 
-    def realised_rate(self, start: int, stop: int) -> float:
-        """Rows per second that arrive between rows `start` and `stop`."""
-        first, last = self.at(np.array([start, stop], np.int64))
-        return (stop - start) * MICROS / max(int(last - first), 1)
-
 
 def _rounded(micros: Floats) -> Int64s:
     # Rounding, not cutting: the product of a count and a gap may lie just below the whole number it means.

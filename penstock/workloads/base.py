@@ -124,11 +124,6 @@ class ColumnarWorkload(ABC):
     def rows_due(self, stream: str, elapsed_us: int, options: Options) -> int:
         return self.rows_at(stream, self.ticks_due(stream, elapsed_us, options))
 
-    def realised_rate(self, stream: str, start: int, stop: int, options: Options) -> float:
-        shape = self.shape(stream)
-        ticks = (self.ticks_of(stream, row) for row in (start, stop))
-        return options.arrivals(shape.clock).realised_rate(*ticks) * shape.rows / shape.ticks
-
     def generate(self, stream: str, partition: int, partitions: int, start: int, stop: int, options: Options) -> pa.RecordBatch:
         shape, schema = self.shape(stream), self.schema(stream, options)
         rows = Rows(partition, partitions, start, stop)

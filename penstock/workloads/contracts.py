@@ -143,7 +143,3 @@ class Workload(Protocol):
     def ticks_of(self, stream: str, rows: int) -> int:
         """Largest number of ticks within which the stream has at most `rows` rows."""
         ...
-
-    def realised_rate(self, stream: str, start: int, stop: int, options: Options) -> float:
-        """Rows per second that the arrival process gives between rows `start` and `stop`."""
-        ...

@@ -11,7 +11,7 @@ import pytest
 from penstock.expressions.aggregates import AGGREGATES
 from penstock.expressions.nodes import FUNCTIONS
 from penstock.language.application import parse_application
-from penstock.model.hint_options import options_table
+from penstock.model.hint_options import HINTS, Option
 from penstock.model.schema import SQL_TYPES
 from penstock.plan.analysis.safety import check
 from penstock.plan.catalog import Catalog
@@ -95,6 +95,20 @@ def test_the_dependencies_page_names_every_dependency() -> None:
     text = (ROOT / "docs" / "dependencies.md").read_text()
     missing = [name for name in (re.split(r"[=<>\[]", item)[0] for item in wanted) if f"`{name}`" not in text]
     assert missing == []
+
+
+def default_text(option: Option) -> str:
+    if option.is_required:
+        return "must be written"
+    if option.default is None:
+        return option.unless or "none"
+    return str(option.default).upper() if isinstance(option.default, bool) else repr(option.default)
+
+
+def options_table(hint: str) -> str:
+    """The options of a hint as a table of the manual."""
+    rows = [f"| `{item.name}` | {item.values_text} | {default_text(item)} | {item.means} |" for item in HINTS[hint].options]
+    return "\n".join(["| Option | Value | Default | Meaning |", "|---|---|---|---|", *rows])
 
 
 @pytest.mark.parametrize("hint", ["PWJOIN"])

@@ -10,7 +10,7 @@ import sqlglot
 from penstock.errors import InvalidPlan, SyntaxMistake, TypeMistake, UserError
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.nodes import Call, Column
-from penstock.expressions.parse import aggregate_from_sqlglot
+from penstock.expressions.parse import split_aggregates
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.schema import TIMESTAMP, Schema
@@ -28,7 +28,8 @@ BIDS = {
 
 
 def call(text: str) -> AggregateCall:
-    return aggregate_from_sqlglot(sqlglot.parse_one(text, read="spark"))
+    (found,) = split_aggregates(sqlglot.parse_one(text, read="spark"))[1]
+    return found
 
 
 def answers(select: str, shards: int = 2) -> list[dict[str, object]]:

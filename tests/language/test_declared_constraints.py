@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.language.application import parse_application
 from penstock.lowering.explain import explain
 from penstock.metadata.constraints.clauses import at_most_once, exclusive, horn, never, prior, require, terminal
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.testing.undisturbed import undisturbed
 
@@ -230,6 +230,52 @@ def test_explain_says_which_constraints_nobody_checks() -> None:
     assert "not checked: what REQUIRE and HORN need, and what comes after a silence longer than the window" in shown
     exact = str(explain(parse_application(STREAM + rules + QUERY + " OPTIONS (reasoning 'exact')")))
     assert "constraints on Ask, Answer" not in exact
+
+
+# -- worth ----------------------------------------------------------------------------------------------------------------
+
+SINGLE = "CREATE CQ late AS EVENT Pack p FROM event TYPE kind WHERE [order_id] WITHIN 100"
+DEAR = "CREATE CONSTRAINT one ON event (order_id) AS PRIOR(Pack, Send) {};"
+
+
+def test_constraints_that_cost_more_than_they_save_are_not_watched() -> None:
+    text = STREAM + DEAR.format("") + SINGLE
+    shown = str(explain(parse_application(text)))
+    assert "constraints are not watched: for a trace that would add the work of 0.8 events and spare that of 0.2" in shown
+    assert "OPTIONS (reasoning 'fast') has them watched" in shown
+    assert "events to look at" not in shown
+    assert planned(text).relevant_types == {"Pack"}
+    rows = {"event": events_of("p1 s2 p3")}
+    ran = undisturbed(text, rows)
+    assert ran.collected.rows("late") == undisturbed(STREAM + SINGLE, rows).collected.rows("late")
+    assert ran.collected.refused == []
+
+
+@pytest.mark.parametrize(("policy", "options"), [("ON VIOLATION QUARANTINE", ""), ("", "OPTIONS (reasoning 'fast')")])
+def test_constraints_are_watched_for_those_who_ask_for_it(policy: str, options: str) -> None:
+    text = STREAM + DEAR.format(policy) + f"{SINGLE} {options}"
+    assert "not watched" not in str(explain(parse_application(text)))
+    assert planned(text).relevant_types == {"Pack", "Send"}
+    (refused,) = undisturbed(text, {"event": events_of("p1 s2 p3")}).collected.refused
+    assert "no Pack comes after a Send" in refused.text
+
+
+def test_streams_of_types_that_only_unwatched_constraints_name_are_not_read() -> None:
+    streams = "".join(f"CREATE STREAM {name} (id BIGINT, at BIGINT, WATERMARK at DELAY OF 0);" for name in ("Pack", "Send"))
+    query = "CREATE CQ late AS EVENT Pack p WHERE [id] WITHIN 100"
+    text = streams + "CREATE CONSTRAINT one ON (id) AS PRIOR(Pack, Send) {};" + query
+    assert isinstance(planned(text.format("ON VIOLATION QUARANTINE")).input, Merged)
+    assert not isinstance(planned(text.format("")).input, Merged)
+
+
+def test_joint_conditions_that_cost_more_than_they_save_are_named() -> None:
+    rules = "CREATE CONSTRAINT one ON event (order_id) AS HORN(Ask, Lose, Pack -> FALSE), EXCLUSIVE(Pack, Send);"
+    shown = str(explain(parse_application(STREAM + rules + QUERY)))
+    assert "not watched, because that costs more than it spares:" in shown
+    assert "Ask with Lose fails the query" in shown.split("not watched")[1]
+    asked = str(explain(parse_application(STREAM + rules + QUERY + " OPTIONS (reasoning 'fast')")))
+    assert "fail together:" in asked
+    assert "not watched" not in asked
 
 
 # -- types ----------------------------------------------------------------------------------------------------------------

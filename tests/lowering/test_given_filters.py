@@ -59,9 +59,9 @@ def test_text_functions_and_filters_together_give_their_conjunction() -> None:
 
 def test_comparisons_are_left_to_catalyst_unless_they_come_after_something() -> None:
     from penstock.expressions.parse import parse
-    from penstock.operators.filtering.predicates import Condition
+    from penstock.operators.filtering.predicates import ExpressionPredicate
 
-    late = Filter("late", Condition.of(parse("k < 9"), STREAM.schema.arrow), after=("is_even",))
+    late = Filter("late", ExpressionPredicate.of(parse("k < 9"), STREAM.schema.arrow), after=("is_even",))
     assert tree(plan("k > 3 AND k < 90", is_even, late, "Text LIKE '%x%'")).splitlines() == [
         "AdaptiveFilter is_even(k) AND k < 9 AND Text LIKE '%x%'",
         "  . late after is_even",

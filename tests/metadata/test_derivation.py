@@ -1,6 +1,5 @@
 """Punctuations from declared constraints: any batching closes the same values, and never one that still comes."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -10,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.metadata.closed_set import ClosedSet
-from penstock.metadata.derivation import (
-    ClusteredAttribute,
-    OrderedAttribute,
-    UniqueAttribute,
-    derivation_from_json,
-)
-from penstock.model.patterns import between, constant, one_of
+from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
+from penstock.model.patterns import constant, one_of
 from penstock.model.punctuation import Punctuation
-from penstock.model.schema import TIMESTAMP, Field
+from penstock.model.schema import Field
 
 NAN = float("nan")
 
@@ -28,10 +22,9 @@ def batch(values, kind=None):
 
 
 def derive_in_pieces(derivation, values, cuts, kind):
-    """Rows cut into batches, the state going through JSON between them; yields what holds after each batch."""
+    """Rows cut into batches; yields what holds after each batch."""
     edges = [0, *sorted(cut for cut in cuts if cut <= len(values)), len(values)]
     for start, stop in pairwise(edges):
-        derivation = derivation_from_json(json.loads(json.dumps(derivation.to_json())))
         rows = batch(values[start:stop], kind)
         yield derivation.derive(rows, np.arange(start, stop)), values[stop:]
 
@@ -48,31 +41,24 @@ def clustered_streams(draw):
     holes = draw(st.lists(st.integers(0, len(values)), max_size=3))
     for hole in holes:
         values.insert(hole, None)
-    return kind, values, sorted(domain), draw(st.lists(st.integers(0, 20), max_size=4))
+    return kind, values, draw(st.lists(st.integers(0, 20), max_size=4))
 
 
 @settings(max_examples=80, deadline=None)
-@given(clustered_streams(), st.sampled_from(["clustered", "unique", "ordered", "strict"]))
+@given(clustered_streams(), st.sampled_from(["clustered", "unique"]))
 def test_derived_punctuations_are_true_and_do_not_depend_on_batching(case, constraint):
-    kind, values, domain, cuts = case
+    kind, values, cuts = case
     present = [value for value in values if value is not None]
-    if constraint in ("unique", "strict"):
+    if constraint == "unique":
         values = list(dict.fromkeys(values))
-    if constraint in ("ordered", "strict"):
-        values = [value for value in domain for _ in range(sum(v is value for v in values))]
-    derivation = {
-        "clustered": ClusteredAttribute("k"),
-        "unique": UniqueAttribute("k"),
-        "ordered": OrderedAttribute("k"),
-        "strict": OrderedAttribute("k", strict=True),
-    }[constraint]
+    derivation = {"clustered": ClusteredAttribute("k"), "unique": UniqueAttribute("k")}[constraint]
     closed = ClosedSet([Field("k", kind)])
     for derived, still_to_come in derive_in_pieces(derivation, values, cuts, kind):
         for punctuation in derived:
             assert closed.add(punctuation)
         assert not any(closed.contains(value) for value in still_to_come if value is not None)
     last = [value for value in values if value is not None][-1:]
-    opened = last if constraint in ("clustered", "ordered") else []
+    opened = last if constraint == "clustered" else []
     for value in present:
         assert closed.contains(value) == (not any(constant(still).matches(value) for still in opened))
 
@@ -91,24 +77,7 @@ def test_a_clustered_value_is_closed_when_the_next_one_begins():
     assert closed == Punctuation(("k",), (constant("c"),), pos=6)
 
 
-def test_an_ordered_attribute_closes_what_lies_below_its_newest_value():
-    ordered = OrderedAttribute("k")
-    (closed,) = ordered.derive(batch([1.5, 2.5, None]), np.array([0, 1, 2]))
-    assert closed == Punctuation(("k",), (between(None, 2.5, hi_inclusive=False),), pos=1)
-    assert ordered.derive(batch([2.5]), np.array([3])) == []
-    (moment,) = OrderedAttribute("k", strict=True).derive(batch([5, 6], TIMESTAMP), np.array([0, 1]))
-    assert moment.pattern("k") == between(None, 6)
-
-
-@pytest.mark.parametrize("derivation", [UniqueAttribute("k"), ClusteredAttribute("k"), OrderedAttribute("k")])
+@pytest.mark.parametrize("derivation", [UniqueAttribute("k"), ClusteredAttribute("k")])
 def test_batches_without_values_derive_nothing(derivation):
     assert derivation.derive(batch([], pa.int64()), np.empty(0, np.int64)) == []
     assert derivation.derive(batch([None, None], pa.int64()), np.arange(2)) == []
-
-
-def test_a_value_that_comes_back_is_found_by_the_closed_set():
-    closed, ordered = ClosedSet([Field("k", pa.int64())]), OrderedAttribute("k")
-    for punctuation in ordered.derive(batch([1, 5]), np.arange(2)):
-        closed.add(punctuation)
-    assert closed.contains_array(pa.array([4, 5])).tolist() == [True, False]
-    assert ordered.derive(batch([4]), np.array([2])) == []

@@ -19,7 +19,6 @@ from penstock.plan.analysis.estimation import (
     compare,
     declared_estimates,
 )
-from penstock.plan.analysis.lifetimes import mean_residence
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.retuning import Retuning, allocate
 from penstock.plan.catalog import Catalog
@@ -27,9 +26,8 @@ from penstock.plan.nodes.relational import WindowJoin
 
 
 def test_g26_rate_times_mean_stay() -> None:
-    first = InputEstimate("s", 500, mean_residence(15, 4, 0.5), 32, Basis.MEASURED)
+    first = InputEstimate("s", 500, 0.5, 32, Basis.MEASURED)
     assert first.rows == pytest.approx(250)
-    assert mean_residence(30, 10, 2) == pytest.approx(15)
 
 
 def test_g26_without_a_punctuation_so_far_a_row_stays_for_its_window() -> None:
@@ -86,7 +84,6 @@ def test_rates_follow_a_change_with_the_half_life_and_survive_a_restored_shard()
         total += 100 if batch < 20 else 300
         seen.update({"shards": 1, "rows.0": total, "clock.0": 10 * batch, "closings.0": batch, "stay.0": 0})
     assert seen.rate(0) == pytest.approx(30, rel=0.01)
-    assert seen.punctuation_rate(0) == pytest.approx(0.1)
     seen.update({"shards": 1, "rows.0": 0, "clock.0": 390, "closings.0": 0, "stay.0": 0})
     assert seen.rate(0) == pytest.approx(30, rel=0.01)
     assert seen.rate(1) is None

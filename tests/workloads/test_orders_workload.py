@@ -12,6 +12,7 @@ from penstock.metadata.constraints.theory import Theory
 from penstock.metadata.constraints.violations import ViolationDetector
 from penstock.metadata.constraints.workflows.workflow import order_fulfilment
 from penstock.model.batch import int64s
+from penstock.testing.constraint_reference import group_violations
 from penstock.workloads.contracts import Options
 from penstock.workloads.orders import Orders
 from penstock.workloads.orders_stories import DEVIATIONS, KINDS, ORDERS_PER_CYCLE, Story
@@ -46,7 +47,7 @@ def violations(detector: ViolationDetector, steps: list[str]) -> list[str]:
     code = {name: number for number, name in enumerate(detector.theory.names)}
     found, seen = [], 0
     for step in steps:
-        found += detector.on_group(seen, 1 << code[step], False)
+        found += group_violations(detector, seen, 1 << code[step])
         seen |= 1 << code[step]
     return [str(each) for each in (*found, *detector.on_end(seen, False))]
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.model.batch import int64s
+from penstock.workloads.arrivals import MICROS
 from penstock.workloads.base import ColumnarWorkload
 from penstock.workloads.contracts import START_US, Marks, Options
 from penstock.workloads.disorder import Disorder
@@ -85,7 +86,10 @@ def test_rows_due_agree_with_event_times_and_with_the_rate(workload: ColumnarWor
     times = int64s(rows.column(workload.shape(stream).timestamp)) - START_US
     assert times[due - 1] <= 7_654_321 < times[due]
     expected = workload.default_rate * workload.shape(stream).rows / workload.shape(stream).ticks
-    assert workload.realised_rate(stream, 0, 100_000, options) == pytest.approx(expected, rel=1e-6)
+    shape, ticks = workload.shape(stream), [workload.ticks_of(stream, row) for row in (0, 100_000)]
+    first, last = options.arrivals(shape.clock).at(np.array(ticks))
+    rate = (ticks[1] - ticks[0]) * MICROS / (last - first) * shape.rows / shape.ticks
+    assert rate == pytest.approx(expected, rel=1e-6)
     assert workload.rows_at(stream, workload.ticks_of(stream, 17)) == 17
 
 

@@ -86,23 +86,12 @@ def hundred(seed: int, rows: int) -> Masks:
     return 1 + np.floor(100 * uniform(seed, np.arange(rows), 0)).astype(np.int64)
 
 
-def overlapping(seed: int, rows: int, filters: int) -> Masks:
-    """Example 6: all filters but the last reject the same 51 %, the last one the other 49 %."""
-    values = hundred(seed, rows)
-    return np.where(values > 49, np.int64((1 << (filters - 1)) - 1), np.int64(1 << (filters - 1)))
-
-
 def blocks(values: Masks, filters: int, has_changed: npt.NDArray[np.bool_] | bool) -> Masks:
     """Example 7: each filter rejects a block of its own; after the change the last one passes only its neighbour's block."""
     owner = (values - 1) * filters // 100
     before = np.left_shift(1, owner)
     changed = np.where(owner == filters - 2, before, (before & ~(1 << (filters - 1))) | 1 << (filters - 1))
     return np.where(has_changed, changed, before)
-
-
-def block_stream(seed: int, rows: int, filters: int, change: int) -> Masks:
-    """Example 7 as a stream that changes at one row."""
-    return blocks(hundred(seed, rows), filters, np.arange(rows) >= change)
 
 
 # -- random static instances ------------------------------------------------------------------------------------------

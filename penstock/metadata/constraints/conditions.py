@@ -59,6 +59,8 @@ class ConditionOptions:
         looks at events of all types that constraints speak of, and costs more. For queries whose partial matches are dear.
     suffixes
         Whether single events are dropped when what must follow them cannot come any more.
+    is_thrifty
+        Whether joint conditions are left out that are estimated to cost more than they spare.
     largest_explanation, most_explanations
         Limits for joint conditions; 1 leaves them out.
     """
@@ -69,15 +71,17 @@ class ConditionOptions:
     exhaustion: bool = True
     exact: bool = False
     suffixes: bool = True
+    is_thrifty: bool = False
     largest_explanation: int = 3
     most_explanations: int = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FailingCondition:
     """One entry of the tables, for people: `trigger` makes `target` fail, because of `proof`.
 
-    `cell` is where it stands: trigger, partition, and the types or leaves of that entry.
+    `cell` is where it stands: trigger, partition, and the types or leaves of that entry; of a joint condition what was seen, and
+    what is gone.
     """
 
     kind: Literal["global", "absence", "local", "joint"]
@@ -117,6 +121,8 @@ class FailingConditions:
         Live terms in `mask` mode, each as a set of partitions; empty in `hierarchy` mode.
     failed_at_start
         Partitions that never match.
+    too_dear
+        Entries of joint conditions that are not watched, because that costs more than it spares.
     """
 
     theory: Theory
@@ -129,8 +135,9 @@ class FailingConditions:
     joint_of: tuple[tuple[int, ...], ...]
     terms: tuple[int, ...]
     failed_at_start: int
-    entries: tuple[Condition, ...]
+    entries: tuple[FailingCondition, ...]
     is_exact: bool = False
+    too_dear: tuple[FailingCondition, ...] = ()
 
     @property
     def triggers(self) -> int:
@@ -160,7 +167,10 @@ class FailingConditions:
         numbers = [number for number, item in enumerate(self.joint) if item.explanation in chosen]
         place = {number: at for at, number in enumerate(numbers)}
         joint_of = tuple(tuple(place[number] for number in row if number in place) for row in self.joint_of)
-        return replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
+        found = replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
+        entries = tuple(entry for entry in self.entries if found.has(entry))
+        dear = tuple(entry for entry in self.entries if not found.has(entry))
+        return replace(found, entries=entries, too_dear=(*self.too_dear, *dear))
 
     def sure_before(self, late: int) -> int:
         """Other types that an obedient trace has seen, at the latest together with this one."""
@@ -191,13 +201,14 @@ class FailingConditions:
         found = replace(self, plus=tuple(plus), minus=tuple(map(tuple, minus)), local=tuple(map(tuple, local)))
         return replace(found, entries=tuple(entry for entry in self.entries if found.has(entry)))
 
-    def has(self, entry: Condition) -> bool:
+    def has(self, entry: FailingCondition) -> bool:
         """Whether the tables still hold what an entry says."""
+        if entry.kind == "joint":
+            present, absent, _ = entry.cell
+            return any(item.explanation == Explanation(present, absent) for item in self.joint)
         trigger, partition, members = entry.cell
         if entry.kind == "global":
             return bool(self.plus[trigger] >> partition & 1)
-        if entry.kind == "joint":
-            return True
         return bool((self.minus if entry.kind == "absence" else self.local)[trigger][partition] & members)
 
     def settled(self, failed: int, alive: int) -> tuple[int, int]:
@@ -258,7 +269,7 @@ class _Compiler:
         self.minus = [[0] * partitions for _ in range(width)]
         self.local = [[0] * partitions for _ in range(width)]
         self.joint: dict[Explanation, JointCondition] = {}
-        self.entries: dict[tuple[str, str, str, str], Condition] = {}
+        self.entries: dict[tuple[str, str, str, str], FailingCondition] = {}
 
     def add_partition(self, partition: int) -> None:
         needed = self._types_of(self.graph.above(partition))
@@ -356,14 +367,15 @@ class _Compiler:
             self.theory.members(found.present) + [f"the loss of {n}" for n in self.theory.members(found.absent)]
         )
         proof = Proof((*why.lines, *gone), tuple(dict.fromkeys((*why.used, *orders))))
-        self.entries.setdefault(("joint", trigger, target, str(proof)), Condition("joint", trigger, target, proof))
+        entry = FailingCondition("joint", trigger, target, proof, (found.present, found.absent, 0))
+        self.entries.setdefault(("joint", trigger, target, str(proof)), entry)
 
     def _note(self, kind: Literal["global", "absence", "local"], trigger: int, partition: int, members: int, proof: Proof) -> None:
         name, target = self.theory.names[trigger], self._name(partition)
         known = self.entries.get((kind, name, target, str(proof)))
         members |= known.cell[2] if known else 0
         cell = (trigger, partition, members)
-        self.entries[kind, name, target, str(proof)] = Condition(kind, name, target, proof, cell)
+        self.entries[kind, name, target, str(proof)] = FailingCondition(kind, name, target, proof, cell)
 
     def _name(self, partition: int) -> str:
         if partition == 0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import InvalidConstraint
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class DeclaredConstraints:
         Whether a key names a new trace after a type that ends one. Otherwise what comes then breaks the constraint.
     lists_all_types
         Whether the stream has no events of other types than those of the rules, as where they come from a workflow.
+    shows_violations
+        Whether somebody has said what happens to such events, and so wants to see them. Otherwise constraints are watched only
+        where that pays.
     """
 
     name: str
@@ -32,6 +35,7 @@ class DeclaredConstraints:
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
     reuse_keys: bool = False
     lists_all_types: bool = False
+    shows_violations: bool = True
 
     def is_about(self, stream: str) -> bool:
         return self.stream.lower() == stream.lower()
@@ -70,4 +74,6 @@ def united(declared: Iterable[DeclaredConstraints], key: tuple[str, ...]) -> Dec
     constraints = tuple(dict.fromkeys(one for each in found for one in each.rules.constraints))
     rules = ConstraintSet(key, types, constraints, all(each.rules.is_trusted for each in found))
     reuse_keys = any(each.reuse_keys for each in found)
-    return DeclaredConstraints(", ".join(each.name for each in found), first.stream, rules, first.on_violation, reuse_keys)
+    shows = any(each.shows_violations for each in found)
+    names = ", ".join(each.name for each in found)
+    return DeclaredConstraints(names, first.stream, rules, first.on_violation, reuse_keys, shows_violations=shows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.metadata.constraints.conditions import Condition
+from penstock.metadata.constraints.conditions import FailingCondition
 from penstock.metadata.constraints.registration import Registration
 from penstock.metadata.constraints.theory import bits
 
@@ -39,6 +39,7 @@ def describe(registration: Registration) -> list[str]:
         *_branch_lines(registration),
         *_verdict_lines(registration),
         *_condition_lines(watched.entries),
+        *_dear_lines(watched.too_dear),
         f"events to look at: {', '.join(registration.theory.members(watched.relevant))}",
         *(f"note: {notice}" for notice in registration.notices),
     ]
@@ -72,9 +73,13 @@ def _verdict_lines(registration: Registration) -> list[str]:
     return ["verdict: can match" + (", except some alternatives" if lines else ""), *lines]
 
 
-def _condition_lines(entries: tuple[Condition, ...]) -> list[str]:
+def _condition_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
     lines = []
     for kind, title in _TITLES.items():
         chosen = [f"  {entry}" for entry in entries if entry.kind == kind]
         lines += [f"{title}:", *chosen] if chosen else []
     return lines
+
+
+def _dear_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
+    return ["not watched, because that costs more than it spares:", *(f"  {entry}" for entry in entries)] if entries else []

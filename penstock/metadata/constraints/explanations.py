@@ -13,7 +13,6 @@ events, which section 32.4 leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -99,41 +98,3 @@ def _insert(antichain: list[int], candidate: int) -> bool:
     antichain[:] = [known for known in antichain if candidate & ~known]
     antichain.append(candidate)
     return True
-
-
-def worth_watching(
-    found: Iterable[Explanation],
-    theory: Theory,
-    rates: Mapping[str, float],
-    completes: Mapping[Explanation, float],
-    work_left: float,
-    check_cost: float,
-) -> list[Explanation]:
-    """Explanations whose expected gain exceeds the cost of watching for them; those of one observation always are.
-
-    Parameters
-    ----------
-    rates
-        Events of each type per trace.
-    completes
-        Probability that an explanation becomes true before the trace ends; 0 if unknown.
-    work_left, check_cost
-        Work that a trace still causes when it becomes true, and work of looking at one event, in the same unit.
-
-    Examples
-    --------
-    >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
-    >>> theory = Theory(ConstraintSet((), ("A", "B"), ()))
-    >>> pair = Explanation(0b11, 0)
-    >>> worth_watching([pair], theory, {"A": 1, "B": 1}, {pair: 0.5}, work_left=10, check_cost=1)
-    [Explanation(present=3, absent=0)]
-    >>> worth_watching([pair], theory, {"A": 9, "B": 9}, {pair: 0.5}, work_left=10, check_cost=1)
-    []
-    """
-    kept = []
-    for item in found:
-        benefit = completes.get(item, 0.0) * work_left
-        cost = check_cost * sum(rates.get(name, 0.0) for name in theory.members(item.present | item.absent))
-        if item.size == 1 or benefit > cost:
-            kept.append(item)
-    return kept

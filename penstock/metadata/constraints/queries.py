@@ -10,6 +10,8 @@ from penstock.metadata.constraints.conditions import ConditionOptions, FailingCo
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import ExactReasoner
 from penstock.metadata.constraints.registration import Registration, register
+from penstock.metadata.constraints.worth import estimated_work, worthwhile
+from penstock.model.event_patterns import LastRun
 
 OnStaticUnsat: TypeAlias = Literal["error", "empty"]
 
@@ -35,7 +37,36 @@ def registered(
     """
     known, chosen = constraints.extended(sorted(query.terminal)), options or ConditionOptions()
     chosen = replace(chosen, absences=chosen.absences and not is_forgetful(query))
-    return register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    found = register(query.pattern, known, query.key, query.order, query.reuse, on_static_unsat, chosen)
+    if not chosen.is_thrifty or not found.conditions.joint:
+        return found
+    return replace(found, conditions=worthwhile(query, found.conditions, watched_types(query, found)))
+
+
+def why_unwatched(query: EventQuery, registration: Registration) -> str:
+    """Why constraints are not watched for a query, or "" if they are.
+
+    They are wherever more than time depends on them: where an alternative never matches, or a match waits for an absence that they
+    may settle or for a longest list that they may end.
+
+    Examples
+    --------
+    >>> from penstock.metadata.constraints.clauses import prior
+    >>> from penstock.model.event_patterns import seq
+    >>> rules = ConstraintSet(("id",), ("A", "B", "X"), (prior("B", "X"),))
+    >>> for pattern in (seq("A", "B"), seq("B")):
+    ...     query = EventQuery(pattern, ("id",), terminal=("A",))
+    ...     print(why_unwatched(query, registered(query, rules)) or "watched")
+    watched
+    constraints are not watched: for a trace that would add the work of 0.5 events and spare that of 0.5
+    """
+    decides = registration.verdict.proofs or settling_types(query, registration.conditions) or query.last_run is LastRun.MAXIMAL
+    # Constraints that nobody vouches for are watched to see whether they hold.
+    if decides or registration.conditions.is_exact or not registration.constraints.is_trusted:
+        return ""
+    work = estimated_work(query, registration.conditions, watched_types(query, registration))
+    amounts = f"add the work of {work.added:.1f} events and spare that of {work.spared:.1f}"
+    return "" if work.pays else f"constraints are not watched: for a trace that would {amounts}"
 
 
 def reasoner_for(query: EventQuery, conditions: FailingConditions) -> ExactReasoner | None:

@@ -3,15 +3,40 @@
 A trace that was given up matches only if it breaks a constraint. The tests use what follows from the constraints, not only
 what is written, and need no other types than a query's relevant ones: whenever giving up lost a match, a violation is found,
 at the latest when the trace ends.
+
+Three policies say what then happens. `record` gives traces up and writes every violation, with a note whether matches may be
+missing; `error` stops at the first violation; `shadow` gives nothing up, so that the answer is that of an engine without
+constraints, and counts what giving up would have saved and which matches it would have lost. Constraints mined from logs are
+hypotheses: run them in the shadow first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
+from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.theory import Proof, Theory, bits
+
+
+class ViolationPolicy(StrEnum):
+    """What happens when data break a constraint."""
+
+    RECORD = "record"
+    ERROR = "error"
+    SHADOW = "shadow"
+
+
+def policy_for(constraints: ConstraintSet, wanted: ViolationPolicy = ViolationPolicy.RECORD) -> ViolationPolicy:
+    """The wanted policy, or the shadow for constraints that nobody vouches for.
+
+    Examples
+    --------
+    >>> policy_for(ConstraintSet(("id",), ("A",), (), is_trusted=False)).value
+    'shadow'
+    """
+    return wanted if constraints.is_trusted else ViolationPolicy.SHADOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +86,7 @@ class ViolationDetector:
     >>> from penstock.metadata.constraints.clauses import prior
     >>> from penstock.metadata.constraints.constraint_set import ConstraintSet
     >>> detector = ViolationDetector(Theory(ConstraintSet((), ("A", "B"), (prior("A", "B"),))))
-    >>> [str(found) for found in detector.on_group(seen=0b10, types=0b01)]
+    >>> [str(found) for found in detector.on_event(0, seen=0b10, together=0b01)]
     ['order: A with B: no A comes after a B by prior(A, B)']
     """
 
@@ -70,17 +95,6 @@ class ViolationDetector:
         numbers = range(len(theory.names))
         self.exclusive = tuple(self._contradicted_by(one) for one in numbers)
         self.order = tuple(sum(1 << other for other in numbers if theory.kills[other] >> one & 1) for one in numbers)
-
-    def on_group(self, seen: int, types: int, was_pruned: bool = False) -> list[Violation]:
-        """Violations shown by simultaneous events of these types, after the types seen before."""
-        found = []
-        for number in bits(types):
-            # Of two simultaneous events the later numbered one reports.
-            found += self.on_event(number, seen, types & ((2 << number) - 1), was_pruned)
-        if not any(one.kind == "occurrence" for one in found) and self._is_new_contradiction(seen, seen | types):
-            last = self.theory.members(types)[-1]
-            found.append(Violation("occurrence", last, "", self.theory.proof(seen | types, self.theory.falsity), was_pruned))
-        return found
 
     def on_event(self, number: int, seen: int, together: int, was_pruned: bool = False) -> list[Violation]:
         """Pairs that an event breaks, with types seen before its group and with those in it that it reports on."""
@@ -109,9 +123,6 @@ class ViolationDetector:
     def _contradict(self, one: int, other: int) -> bool:
         return self.theory.excludes(one, other) and not self.theory.is_contradiction(1 << other)
 
-    def _is_new_contradiction(self, before: int, after: int) -> bool:
-        return self.theory.is_contradiction(after) and not self.theory.is_contradiction(before)
-
     def _occurrence(self, number: int, other: int, was_pruned: bool) -> Violation:
         proof = self.theory.proof(1 << number | 1 << other, self.theory.falsity)
         names = self.theory.names
@@ -120,12 +131,3 @@ class ViolationDetector:
     def _order(self, number: int, other: int, was_pruned: bool) -> Violation:
         proof = Proof((self.theory.order_line(number, other),), (self.theory.order_sources[number, other],))
         return Violation("order", self.theory.names[number], self.theory.names[other], proof, was_pruned)
-
-
-def violations_of(detector: ViolationDetector, groups: list[int]) -> Iterator[Violation]:
-    """All violations of a complete trace, given as the types of each group of simultaneous events."""
-    seen = 0
-    for types in groups:
-        yield from detector.on_group(seen, types)
-        seen |= types
-    yield from detector.on_end(seen)

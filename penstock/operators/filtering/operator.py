@@ -63,10 +63,10 @@ class AdaptiveFilter:
     Examples
     --------
     >>> from penstock.expressions.parse import parse
-    >>> from penstock.operators.filtering.predicates import Condition, OnPandas
+    >>> from penstock.operators.filtering.predicates import ExpressionPredicate, OnPandas
     >>> rows = pa.RecordBatch.from_pydict({"x": [1, 5, None, 8]})
     >>> even = Filter("even", OnPandas(lambda x: x % 2 == 0, ("x",)))
-    >>> large = Filter("large", Condition.of(parse("x > 3"), rows.schema))
+    >>> large = Filter("large", ExpressionPredicate.of(parse("x > 3"), rows.schema))
     >>> (kept,) = AdaptiveFilter(rows.schema, [even, large]).on_batch(0, Batch(rows, np.arange(4), np.arange(4)))
     >>> kept.rows.to_pydict()
     {'x': [8]}

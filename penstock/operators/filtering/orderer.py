@@ -110,11 +110,6 @@ class Orderer:
         sent = self._sent_costs
         return any(name not in sent or not sent[name] / _NEWS <= cost <= sent[name] * _NEWS for name, cost in costs.items())
 
-    def impose(self, order: Sequence[str]) -> Control | None:
-        """An order by hand."""
-        self.policy.set_order(self.arrangement.started(order))
-        return self.decide()
-
     @property
     def order(self) -> tuple[str, ...]:
         """Names of the filters by position."""

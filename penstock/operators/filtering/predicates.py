@@ -36,14 +36,14 @@ class Predicate(Protocol):
 
 
 @dataclass(frozen=True)
-class Condition:
+class ExpressionPredicate:
     """A scalar expression of the language.
 
     Examples
     --------
     >>> from penstock.expressions.parse import parse
     >>> rows = pa.RecordBatch.from_pydict({"x": [1, None, 7], "y": [0, 0, 0]})
-    >>> condition = Condition.of(parse("x > 3"), rows.schema)
+    >>> condition = ExpressionPredicate.of(parse("x > 3"), rows.schema)
     >>> condition.columns, condition(rows.select(["x"])).tolist()
     (('x',), [False, False, True])
     """
@@ -51,7 +51,7 @@ class Condition:
     compiled: Compiled
 
     @classmethod
-    def of(cls, expr: Expr, schema: pa.Schema) -> Condition:
+    def of(cls, expr: Expr, schema: pa.Schema) -> ExpressionPredicate:
         read = columns_of(expr)
         # A constant reads no column, but needs one to know how many rows there are.
         names = [name for name in schema.names if name in read] or schema.names[:1]

@@ -146,9 +146,6 @@ class Layout:
         ts = greatest_of(int64s(rows.column(2)), codes, number)
         return Groups(windows[representative], ts, kept, values)
 
-    def number_of_groups(self, rows: pa.RecordBatch) -> int:
-        return group_codes(self._split(rows)[0], rows.num_rows).number
-
     def key_columns(self, rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
         """Columns of stored rows that hold some of the keys."""
         return [rows.column(f"k{self.keys.index(name)}") for name in names]

@@ -294,11 +294,6 @@ class GroupBy:
         self._panes.restore(meta["panes"], state.segments)
         self._positions.restore(meta["positions"], state.segments)
 
-    @property
-    def num_groups(self) -> int:
-        """Groups of which something is stored."""
-        return self._panes.num_groups
-
     def counters(self) -> Mapping[str, int]:
         levels = self._panes.counters()
         if isinstance(self._positions, RowPositions):

@@ -208,11 +208,6 @@ class Panes:
             "segments": len(self._log) + len(self._tombstones),
         }
 
-    @property
-    def num_groups(self) -> int:
-        """Groups with a living row; all of them are looked at."""
-        return self._layout.number_of_groups(self.everything().rows)
-
     def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
         meta = {"next": [self._log.next, self._tombstones.next], "closed": self.closed, "expired": self.expired}
         return meta, {**self._log.stored(), **self._tombstones.stored()}

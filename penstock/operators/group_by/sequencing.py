@@ -8,7 +8,7 @@ every batching.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,26 +27,6 @@ Windows = Int64s | int
 #: Logged as the number of a partition that was closed.
 _GONE = -1
 _MOST_SEGMENTS = 16
-
-
-class Positions(Protocol):
-    """Gives rows their first and last window, and knows which windows are closed."""
-
-    def arrive(self, rows: Batch) -> tuple[Batch, Int64s, Int64s]:
-        """Rows that have a position at once, with the first and last window of each."""
-        ...
-
-    def advance(self, frontier: int) -> tuple[Batch, Int64s, Int64s]:
-        """Rows that got a position because the frontier moved; `FOREVER` frees all."""
-        ...
-
-    def closed(self, partitions: Sequence[pa.Array]) -> tuple[Windows, Windows]:
-        """For each row of the partition columns: windows closed before and after the last `advance`."""
-        ...
-
-    def newest(self, partitions: Sequence[pa.Array]) -> Windows:
-        """For each row: the first window that holds all rows of its partition so far."""
-        ...
 
 
 class TimePositions:

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.columnar.compiling import allocating, compiled, entrance
 from penstock.model.elements import FOREVER, NEVER
 from penstock.operators.patterns._machine import Programs, Scratch, Values, holds
-from penstock.operators.patterns.tables import NAMED, TERMINAL, Rules, TermTables
+from penstock.operators.patterns.tables import NAMED, TERMINAL, SearchRules, TermTables
 
 
 class Events(NamedTuple):
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     events: Events
     values: Values
     tables: TermTables
-    rules: Rules
+    rules: SearchRules
     programs: Programs
     stack: Scratch
 
@@ -152,7 +152,7 @@ def grown(array: Any, needed: int) -> Any:  # pragma: no cover - compiled
 
 
 @allocating
-def new_frame(rules: Rules, tables: TermTables, longest: int) -> Frame:  # pragma: no cover - compiled
+def new_frame(rules: SearchRules, tables: TermTables, longest: int) -> Frame:  # pragma: no cover - compiled
     size = 1
     for k in range(len(tables.slots)):
         size = max(size, tables.slots[k, 0] + 4)

@@ -69,7 +69,7 @@ def _gone(tables: SuffixTables, seen: Any) -> Any:  # pragma: no cover - compile
         for at in range(tables.starts[number], tables.starts[number + 1]):
             is_forbidden = False
             for word in range(len(seen)):
-                is_forbidden = is_forbidden or seen[word] & tables.forbidding[at, word] != np.uint64(0)
+                is_forbidden = is_forbidden or np.uint64(seen[word]) & tables.forbidding[at, word] != np.uint64(0)
             is_gone = is_gone and is_forbidden
         found |= np.int64(is_gone) << number
     return found

@@ -1,7 +1,4 @@
-"""Compiled: new events against the traces under watch in one pass, where no two are simultaneous and sets fit one word.
-
-What is done here in one loop is otherwise done by `cut_traces`, `follow_all`, `read_verdict` and `judge`, one after the other.
-"""
+"""Compiled: new events against the traces under watch, and what that means for the search; all in one pass."""
 
 from __future__ import annotations
 
@@ -10,48 +7,71 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.columnar.compiling import compiled, entrance, inlined
-from penstock.metadata.constraints._loops import CONTRADICTS, ENDED, EXHAUSTED, FAILED, LIVE, TOO_LATE
-from penstock.metadata.constraints._narrow_loops import (
-    narrow_asked,
-    narrow_blame,
-    narrow_concluded,
-    narrow_matched,
+from penstock.columnar.word_sets import added, common, differs, has, is_within, load, meets, store, union
+from penstock.operators.patterns._constraints import (
+    ENDED,
+    EXHAUSTED,
+    FAILED,
+    LIVE,
+    TOO_LATE,
+    blame,
+    broken_by,
+    failed_with,
+    has_future,
+    matched_by,
+    settled,
 )
-from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED, place_of, probed
+from penstock.operators.patterns._traces import HOPELESS, MOVED, UNMATCHED
 from penstock.operators.patterns.tables import TERMINAL
 
-_ONE, _NONE = np.uint64(1), np.uint64(0)
 
+class NewEvents(NamedTuple):
+    """Events by trace: those of a trace in order of time, simultaneous ones side by side and of equal rank.
 
-class NewRows(NamedTuple):
-    """Rows in order of time: key, type, class, time, and leaves whose conditions each meets."""
+    Attributes
+    ----------
+    rows, slots, rank, kinds
+        Of each event: its row, its trace, its group, its type.
+    passed
+        Leaves whose own conditions each event meets.
+    ts, classes
+        Of each row.
+    refuted
+        Whether somebody has proved that no match comes of the trace after the group an event begins; or empty.
+    """
 
-    keys: Any
+    rows: Any
+    slots: Any
+    rank: Any
     kinds: Any
-    classes: Any
-    ts: Any
     passed: Any
+    ts: Any
+    classes: Any
+    refuted: Any
 
 
-class Traces(NamedTuple):
-    """The table of traces, with room for new ones: index and keys, whether each is over, its last event; see `TraceIndex`."""
+class LeafTables(NamedTuple):
+    """Leaves of the reasoner by type: those of type k are `[starts[k], starts[k + 1])`; atom, branch or -1, leaves before.
 
-    places: Any
-    values: Any
-    is_over: Any
-    last: Any
-    bank: Any
-    #: The state of a trace without events.
-    start: Any
+    `enabled` tells how many leaves take events, given which are matched and which branches failed; no rows: that is to be counted.
+    `width` is the number of leaves, those that stand for alternatives too.
+    """
+
+    starts: Any
+    atoms: Any
+    partitions: Any
+    before: Any
+    enabled: Any
+    width: int
 
 
-class Rules(NamedTuple):
+class WatchRules(NamedTuple):
     """What does not change: failing conditions, leaves by type, bits of all leaves and of those whose events must not come too
-    late, and whether traces can be exhausted. `tally` is where traces that fail are counted, see `TraceBank`.
+    late, and whether traces can be exhausted. `tally` is where traces that fail are counted, see `TraceStates`.
     """
 
     tables: Any
-    leaves: Any
+    leaves: LeafTables
     every: int
     guarded: int
     exhaustion: bool
@@ -59,149 +79,225 @@ class Rules(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a pass writes down, for each row: slot, bits lost and early, status before and after, types before, what it breaks.
+    """What a pass writes down.
 
-    `told` goes by slot; `first` are rows that start a trace, `ended` slots of traces that ended or are over, with the status
-    before, `failing` rows that fail a trace, with branches failed and terms alive before it, and types gone `then`.
+    Attributes
+    ----------
+    before, after, broken, earlier
+        Of each event: status of its trace before and after its group, what it breaks, types seen before the group.
+    masked, early
+        For each row bits of its class that are of no use any more, and those that are of none yet.
+    told
+        What is told of each trace of new events, with a last entry for no trace.
+    ended, ended_before, ended_at
+        Traces whose last event came: slot, status before its group, and its time.
+    failing, then
+        First events of groups that fail a trace, with partitions failed and terms alive before.
     """
 
-    slots: Any
-    masked: Any
-    early: Any
     before: Any
     after: Any
-    earlier: Any
     broken: Any
+    earlier: Any
+    masked: Any
+    early: Any
     told: Any
-    first: Any
     ended: Any
     ended_before: Any
+    ended_at: Any
     failing: Any
     then: Any
 
 
-def new_findings(rows: int, size: int) -> Findings:
-    """Room for what is found about so many rows and traces."""
-    slots, first, ended, failing = (np.empty(rows, np.int64) for _ in range(4))
-    masked, early = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    before, after, broken, ended_before = (np.empty(rows, np.uint8) for _ in range(4))
-    earlier, then, told = np.empty((rows, 1), np.uint64), np.empty((rows, 3), np.uint64), np.zeros(size + rows + 1, np.uint8)
-    return Findings(slots, masked, early, before, after, earlier, broken, told, first, ended, ended_before, failing, then)
+def new_findings(events: int, rows: int, traces: int, words: int) -> Findings:
+    """Room for what is found."""
+    before, after, broken, ended_before = (np.empty(events, np.uint8) for _ in range(4))
+    ended, ended_at, failing = (np.empty(events, np.int64) for _ in range(3))
+    masked, early, told = np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.zeros(traces + 1, np.uint8)
+    earlier, then = np.empty((events, words), np.uint64), np.empty((2 * events, words), np.uint64)
+    return Findings(before, after, broken, earlier, masked, early, told, ended, ended_before, ended_at, failing, then)
 
 
 @entrance
-def watch_rows(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findings) -> Any:  # pragma: no cover - compiled
-    """Take in new rows.
+def watch_events(events: NewEvents, states: Any, rules: WatchRules, found: Findings) -> Any:  # pragma: no cover - compiled
+    """Apply new events to their traces.
 
     Returns
     -------
-    traces started and ended, events of traces that were given up, traces that failed and were exhausted, leaves probed
+    traces ended, events of traces that were given up, traces that failed and were exhausted, leaves probed
     """
-    return _watch(rows, traces, rules, size, found)
+    return _watch(events, states, rules, found)
 
 
 @compiled
-def _watch(rows: NewRows, traces: Traces, rules: Rules, size: int, found: Findings) -> Any:  # pragma: no cover - compiled
-    number, ended, skipped, failed, exhausted, probes = size, 0, 0, 0, 0, 0
-    bank, values, places, is_over = traces.bank, traces.values, traces.places, traces.is_over
-    for row in range(len(rows.keys)):
-        place = place_of(places, values, rows.keys[row])
-        slot: Any = np.int64(places[place])
-        if slot < 0 or is_over[slot]:
-            slot = number
-            places[place], values[slot], is_over[slot], found.first[slot - size] = slot, rows.keys[row], False, row
-            _start(bank, traces.start, slot)
-            number += 1
-        found.slots[row] = slot
-        before, lost, hoped = bank.status[slot], _NONE, _NONE
+def _watch(events: NewEvents, states: Any, rules: WatchRules, found: Findings) -> Any:  # pragma: no cover - compiled
+    ended, skipped, failures, exhausted, probes = 0, 0, 0, 0, 0
+    tables, none = rules.tables, rules.tables.none
+    start, number = 0, len(events.slots)
+    while start < number:
+        slot, rank, stop = events.slots[start], events.rank[start], start + 1
+        while stop < number and events.slots[stop] == slot and events.rank[stop] == rank:
+            stop += 1
+        before, seen = states.status[slot], load(states.seen, slot, none)
+        matched, lost = load(states.matched, slot, none), load(states.failed, slot, none)
+        types, passed, is_over = none, none, False
+        for event in range(start, stop):
+            kind = events.kinds[event]
+            types = added(types, kind)
+            passed = union(passed, common(load(events.passed, event, none), load(tables.of_type, kind, none)))
+            is_over |= events.classes[events.rows[event]] & TERMINAL != 0
+        for event in range(start, stop):
+            found.before[event] = before
+            store(found.earlier, event, seen)
+            found.broken[event] = broken_by(tables.exclusive, tables.order, events.kinds[event], seen, types)
+            _limit(events, rules, event, before, matched, lost, found)
         if before == LIVE:
-            lost, hoped = bank.failed[slot, 0], bank.alive[slot, 0]
-            probes += probed(rules.leaves, bank.matched[slot, 0], lost)
-        found.before[row], found.earlier[row, 0] = before, bank.seen[slot, 0]
-        found.broken[row] = _broken(rules.tables, rows.kinds[row], bank.seen[slot, 0])
-        _limit(rows, rules, bank, slot, row, found)
-        skipped += int(before != LIVE)
-        if _advance(rules.tables, rules.exhaustion, bank, slot, rows.kinds[row], rows.passed[row]):
-            found.told[slot] |= MOVED
-        after = bank.status[slot]
-        found.after[row] = after
-        if before == LIVE and after == FAILED:
-            # What failed it is looked up behind the loop, which the many arrays of that would slow down.
-            found.failing[failed], found.then[failed, 0] = row, lost
-            found.then[failed, 1], found.then[failed, 2] = hoped, bank.dead[slot, 0]
-            failed += 1
-        exhausted += int(before == LIVE and after == EXHAUSTED)
-        is_over[slot] = rows.classes[row] & TERMINAL != 0
-        if is_over[slot] or (after == ENDED and before != ENDED):
-            # Of a trace that no silence ends nobody asks for its last event before that.
-            traces.last[slot] = rows.ts[row]
+            probes += (stop - start) * _probed(rules.leaves, matched, lost)
+        else:
+            skipped += stop - start
+        is_refuted = len(events.refuted) > 0 and events.refuted[start]
+        if before == LIVE:
+            # What fails a trace is looked up behind the loop, which the many arrays of that would slow down.
+            store(found.then, 2 * failures, lost)
+            store(found.then, 2 * failures + 1, load(states.alive, slot, none))
+        if before != ENDED:
+            _apply(tables, rules.exhaustion, events, start, stop, states, slot, types, passed, is_refuted)
+        after = states.status[slot]
+        found.after[start:stop] = after
+        if before == LIVE:
+            if after in (EXHAUSTED, ENDED) or differs(lost, load(states.failed, slot, none)):
+                found.told[slot] |= MOVED
+            exhausted += int(after == EXHAUSTED)
+            if after == FAILED:
+                found.failing[failures] = start
+                failures += 1
+        if is_over or (after == ENDED and before != ENDED):
             found.ended[ended], found.ended_before[ended] = slot, before
+            found.ended_at[ended] = events.ts[events.rows[start]]
             ended += 1
-    for row in range(len(rows.keys)):
-        slot = found.slots[row]
-        if not bank.had_match[slot]:
-            is_hopeless = is_over[slot] or bank.status[slot] == ENDED or bank.failed[slot, 0] & _ONE != _NONE
-            found.told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
-    for one in range(failed):
-        row = found.failing[one]
-        seen, matched = found.earlier[row, 0] | _ONE << np.uint64(rows.kinds[row]), bank.matched[found.slots[row], 0]
-        lost, hoped, dead = found.then[one, 0], found.then[one, 1], found.then[one, 2]
-        narrow_blame(rules.tables, rows.kinds, row, row + 1, seen, matched, dead, lost, hoped, rules.tally)
-    return number - size, ended, skipped, failed, exhausted, probes
+        start = stop
+    for one in range(failures):
+        _blame(events, states, rules, found, one)
+    return ended, skipped, failures, exhausted, probes
 
 
 @inlined
-def _broken(tables: Any, kind: int, seen: Any) -> Any:  # pragma: no cover - compiled
-    """What an event breaks, given the types seen before it."""
-    contradicts = tables.exclusive[kind] & (seen | _ONE << np.uint64(kind)) != _NONE
-    return (CONTRADICTS if contradicts else 0) | (TOO_LATE if tables.order[kind] & seen else 0)
+def _apply(  # pragma: no cover - compiled
+    tables: Any,
+    exhaustion: bool,
+    events: NewEvents,
+    start: int,
+    stop: int,
+    states: Any,
+    slot: int,
+    types: Any,
+    passed: Any,
+    is_refuted: bool,
+) -> None:
+    """Apply simultaneous events to a trace that has not ended: match first, then ask the tables."""
+    earlier = load(states.seen, slot, types)
+    seen = union(earlier, types)
+    store(states.seen, slot, seen)
+    if states.status[slot] == LIVE:
+        held = load(states.matched, slot, types)
+        matched = matched_by(tables.before, tables.leaves, tables.disjunction, passed, held)
+        store(states.matched, slot, matched)
+        had_match = states.had_match[slot] or is_within(load(tables.leaves, 0, matched), matched)
+        states.had_match[slot] = had_match
+        lost, hoped = load(states.failed, slot, types), load(states.alive, slot, types)
+        failed, alive = lost, hoped
+        if meets(types, tables.triggers):
+            for event in range(start, stop):
+                failed, alive = failed_with(tables, events.kinds[event], seen, matched, failed, alive)
+        if is_refuted and not had_match:
+            failed = added(failed, 0)
+        is_moved = differs(failed, lost) or differs(alive, hoped)
+        if is_moved:
+            failed, alive = settled(tables.parent, tables.disjunction, tables.terms, failed, alive)
+            store(states.failed, slot, failed)
+            store(states.alive, slot, alive)
+        is_given_up = has(failed, 0)
+        # Nothing new can be said of the end of matches while nothing has changed.
+        if not is_given_up and exhaustion and had_match and (is_moved or differs(matched, held) or differs(seen, earlier)):
+            is_given_up = not has_future(tables.leaf_type, tables.order, tables.sinks, seen, failed)
+        if is_given_up:
+            states.status[slot] = EXHAUSTED if had_match else FAILED
+    if meets(types, tables.terminals):
+        states.status[slot] = ENDED
 
 
 @inlined
-def _start(bank: Any, start: Any, slot: int) -> None:  # pragma: no cover - compiled
-    bank.seen[slot, 0], bank.matched[slot, 0], bank.failed[slot, 0] = start.seen[0, 0], start.matched[0, 0], start.failed[0, 0]
-    bank.alive[slot, 0], bank.dead[slot, 0] = start.alive[0, 0], start.dead[0, 0]
-    bank.status[slot], bank.had_match[slot] = start.status[0], start.had_match[0]
+def _probed(leaves: LeafTables, matched: Any, failed: Any) -> Any:  # pragma: no cover - compiled
+    """How many leaves of a live trace an event is offered to: all that have what must come before them, whatever their type."""
+    count: Any = 0
+    if len(leaves.enabled):
+        place = np.int64(matched[0]) | np.int64(failed[0]) >> 1 << leaves.width
+        count = np.int64(leaves.enabled[place & (len(leaves.enabled) - 1)])
+    else:
+        for at in range(len(leaves.before)):
+            is_failed = leaves.partitions[at] >= 0 and has(failed, leaves.partitions[at])
+            if not is_failed and is_within(load(leaves.before, at, matched), matched):
+                count += 1
+    return count
 
 
 @inlined
-def _limit(rows: NewRows, rules: Rules, bank: Any, slot: int, row: int, found: Findings) -> None:  # pragma: no cover - compiled
+def _limit(  # pragma: no cover - compiled
+    events: NewEvents, rules: WatchRules, event: int, status: int, matched: Any, failed: Any, found: Findings
+) -> None:
     """Bits of a row's class that are of no use any more, or of none yet."""
-    bits = rows.classes[row] & rules.every
-    if bits and bank.status[slot] != LIVE:
+    row, kind = events.rows[event], events.kinds[event]
+    bits = events.classes[row] & rules.every
+    if status != LIVE:
         found.masked[row] = bits
-    if found.broken[row] & TOO_LATE:
+    if found.broken[event] & TOO_LATE:
         found.masked[row] |= bits & rules.guarded
-    leaves, kind = rules.leaves, rows.kinds[row]
+    leaves = rules.leaves
     for at in range(leaves.starts[kind], leaves.starts[kind + 1] if bits else 0):
         bit = bits & np.int64(1) << leaves.atoms[at]
-        if leaves.partitions[at] >= 0 and (bank.failed[slot, 0] >> np.uint64(leaves.partitions[at])) & _ONE:
+        if leaves.partitions[at] >= 0 and has(failed, leaves.partitions[at]):
             found.masked[row] |= bit
-        if leaves.before[at] & ~bank.matched[slot, 0]:
+        if not is_within(load(leaves.before, at, matched), matched):
             found.early[row] |= bit
 
 
-@inlined
-def _advance(tables: Any, exhaustion: bool, bank: Any, slot: int, kind: int, passed: Any) -> bool:  # pragma: no cover - compiled
-    """Apply one event to a trace; whether something failed by it, or the trace is exhausted. See `follow_all_narrow`."""
-    if bank.status[slot] == ENDED:
-        return False  # what comes now is no part of the trace
-    own = _ONE << np.uint64(kind)
-    seen, dead = bank.seen[slot, 0] | own, bank.dead[slot, 0] | tables.kill[kind]
-    moved, is_moved = dead != bank.dead[slot, 0], False
-    bank.seen[slot, 0], bank.dead[slot, 0] = seen, dead
-    if bank.status[slot] == LIVE:
-        taken = passed & tables.of_type[kind]
-        matched = bank.matched[slot, 0]
-        if taken & ~matched:
-            matched = narrow_matched(tables.before, tables.leaves, tables.disjunction, taken, matched)
-            moved |= matched != bank.matched[slot, 0]
-            bank.matched[slot, 0] = matched
-            bank.had_match[slot] |= not tables.leaves[0] & ~matched
-        failed, alive = bank.failed[slot, 0], bank.alive[slot, 0]
-        if own & tables.watched:
-            failed, alive = narrow_asked(tables, kind, seen, matched, dead, failed, alive)
-        is_moved = narrow_concluded(tables, exhaustion, bank, slot, dead, moved, failed, alive)
-    if own & tables.terminal:
-        bank.status[slot] = ENDED
-    return is_moved
+@compiled
+def _blame(events: NewEvents, states: Any, rules: WatchRules, found: Findings, one: int) -> None:  # pragma: no cover - compiled
+    """Count a trace that failed with a group."""
+    start = found.failing[one]
+    slot, stop, seen = events.slots[start], start, load(found.earlier, start, rules.tables.none)
+    while stop < len(events.slots) and events.slots[stop] == slot and events.rank[stop] == events.rank[start]:
+        seen = added(seen, events.kinds[stop])
+        stop += 1
+    matched = load(states.matched, slot, seen)
+    lost, hoped = load(found.then, 2 * one, seen), load(found.then, 2 * one + 1, seen)
+    blame(rules.tables, events.kinds, start, stop, seen, matched, lost, hoped, rules.tally)
+
+
+@entrance
+def judge_traces(slots: Any, is_over: Any, states: Any, told: Any) -> None:  # pragma: no cover - compiled
+    """Tell of the traces of new events which have not matched, and which of those never will."""
+    for slot in slots:
+        if not states.had_match[slot]:
+            is_hopeless = is_over[slot] or states.status[slot] == ENDED or (states.failed[slot, 0] & 1) != 0
+            told[slot] |= UNMATCHED | (HOPELESS if is_hopeless else 0)
+
+
+@entrance
+def unfold(events: NewEvents, tables: Any, states: Any, seen: Any, matched: Any) -> None:  # pragma: no cover - compiled
+    """Put for each event the types seen and leaves matched after its group, as if no trace were ever given up."""
+    none = tables.none
+    types, leaves, start = none, none, 0
+    while start < len(events.slots):
+        slot, stop, passed = events.slots[start], start, none
+        if start == 0 or slot != events.slots[start - 1]:
+            types, leaves = load(states.seen, slot, none), load(states.matched, slot, none)
+        while stop < len(events.slots) and events.slots[stop] == slot and events.rank[stop] == events.rank[start]:
+            types = added(types, events.kinds[stop])
+            passed = union(passed, common(load(events.passed, stop, none), load(tables.of_type, events.kinds[stop], none)))
+            stop += 1
+        leaves = matched_by(tables.before, tables.leaves, tables.disjunction, passed, leaves)
+        for event in range(start, stop):
+            store(seen, event, types)
+            store(matched, event, leaves)
+        start = stop

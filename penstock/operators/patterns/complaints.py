@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.codes import Bools, group_codes
 from penstock.errors import ConstraintViolated
-from penstock.metadata.constraints.bank import STATUSES, Outcome
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.supervision import CLOSED, ViolationPolicy
 from penstock.metadata.constraints.tables import Words, from_words
-from penstock.metadata.constraints.violations import Violation, ViolationDetector
+from penstock.metadata.constraints.violations import Violation, ViolationDetector, ViolationPolicy
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Quarantined
+from penstock.operators.patterns._constraints import LIVE
+from penstock.operators.patterns.trace_states import Bytes, Sets
 
 #: Reason code of everything that breaks a constraint.
 REASON = "constraint_violated"
 #: What may have happened before an event that breaks a constraint: matches were given up, or reported too early.
 _LOST, _FALSE = 1, 2
-_CLOSED = np.array([status in CLOSED for status in STATUSES])
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEvents:
+    """New events with what the reasoner found, those of a trace in order of time and simultaneous ones side by side.
+
+    Attributes
+    ----------
+    rows, slots, rank, kinds
+        Row, trace, group and type of each.
+    before, after
+        Status of the trace before and after the group.
+    broken, earlier
+        What the event breaks, given the types seen before the group.
+    has_lost, was_awaited
+        Whether its row has lost some of its use; whether matches were reported because an event like this would not come.
+    """
+
+    rows: Int64s
+    slots: Int64s
+    rank: Int64s
+    kinds: Int64s
+    before: Bytes
+    after: Bytes
+    broken: Bytes
+    earlier: Words
+    has_lost: Bools
+    was_awaited: Bools
 
 
 class Complaints:
@@ -46,47 +73,33 @@ class Complaints:
         #: What the end of a trace tells, by the types it had: traces of one process have few such sets.
         self._at_end: dict[int, list[Violation]] = {}
 
-    def of_events(
-        self,
-        rows: Batch,
-        order: Int64s,
-        slots: Int64s,
-        rank: Int64s,
-        kinds: Int64s,
-        outcome: Outcome,
-        masked: Int64s,
-        released: Bools,
-    ) -> list[Quarantined]:
-        """Rows that break a constraint.
-
-        `order` are the rows behind the other arrays, but for `masked`, what rows have lost, and `released`, whether matches
-        were reported because a row like this would not come.
-        """
-        broken = np.flatnonzero(outcome.broken)
+    def of_events(self, rows: Batch, events: JudgedEvents) -> list[Quarantined]:
+        """Rows that break a constraint."""
+        broken = np.flatnonzero(events.broken)
         if not len(broken):
             return []
-        together = _lower_in_group(slots, rank, kinds, outcome.earlier.shape[1])
-        pruned = _CLOSED[outcome.before[broken]] | _CLOSED[outcome.after[broken]] | (masked[order[broken]] != 0)
-        flags = np.where(pruned, _LOST, 0) | np.where(released[order[broken]], _FALSE, 0)
+        together = _lower_in_group(events)
+        pruned = (events.before[broken] != LIVE) | (events.after[broken] != LIVE) | events.has_lost[broken]
+        flags = np.where(pruned, _LOST, 0) | np.where(events.was_awaited[broken], _FALSE, 0)
         flags *= self.policy is not ViolationPolicy.SHADOW
         parts = (
-            outcome.earlier[broken],
+            events.earlier[broken],
             together[broken],
-            kinds[broken, None].astype(np.uint64),
+            events.kinds[broken, None].astype(np.uint64),
             flags[:, None].astype(np.uint64),
         )
         kinds_of_breach, which = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)
-        width = outcome.earlier.shape[1]
+        width = events.earlier.shape[1]
         refused = []
         for number, breach in enumerate(kinds_of_breach):
             seen, lower = from_words(breach[:width]), from_words(breach[width : 2 * width])
             found = self._detector.on_event(int(breach[-2]), seen, lower, bool(int(breach[-1]) & _LOST))
             found = [replace(each, was_released=bool(int(breach[-1]) & _FALSE)) for each in found]
-            chosen = np.sort(order[broken[which.reshape(-1) == number]])
+            chosen = np.sort(events.rows[broken[which.reshape(-1) == number]])
             refused += self._noted(found, rows.take(chosen))
         return refused
 
-    def of_ends(self, seen: Words, is_pruned: Bools, keys_of: Callable[[Int64s], Batch]) -> list[Quarantined]:
+    def of_ends(self, seen: Sets, is_pruned: Bools, keys_of: Callable[[Int64s], Batch]) -> list[Quarantined]:
         """Traces that are over, or forgotten: what is missing in them, and contradictions of more than two types.
 
         Parameters
@@ -97,7 +110,7 @@ class Complaints:
         if seen.shape[1] == 1 and all(self._at_end.get(types) == [] for types in np.unique(seen).tolist()):
             return []
         refused = []
-        codes, first, _ = group_codes([pa.array(seen[:, word].view(np.int64)) for word in range(seen.shape[1])])
+        codes, first, _ = group_codes([pa.array(seen[:, word].astype(np.int64)) for word in range(seen.shape[1])])
         for number, row in enumerate(first):
             types = from_words(seen[row])
             if types not in self._at_end:
@@ -120,8 +133,9 @@ class Complaints:
         return [Quarantined(rows, REASON, text)]
 
 
-def _lower_in_group(slots: Int64s, rank: Int64s, kinds: Int64s, width: int) -> Words:
+def _lower_in_group(events: JudgedEvents) -> Words:
     """For each event the types among those simultaneous with it that have no higher number."""
+    slots, rank, kinds, width = events.slots, events.rank, events.kinds, events.earlier.shape[1]
     own = np.zeros((len(kinds), width), np.uint64)
     places = np.arange(len(kinds))
     own[places, kinds >> 6] = np.uint64(1) << (kinds & 63).astype(np.uint64)

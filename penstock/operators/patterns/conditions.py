@@ -34,7 +34,7 @@ class OwnCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PatternCondition:
     """A condition that involves more than one event.
 
     Parameters
@@ -60,7 +60,7 @@ class Condition:
 
 
 @dataclass
-class Conditions:
+class PatternConditions:
     """All conditions of a query over rows of a schema.
 
     Attributes
@@ -76,7 +76,7 @@ class Conditions:
     query: EventQuery
     schema: Schema
     local: list[list[Expr]] = field(default_factory=list)
-    across: list[Condition] = field(default_factory=list)
+    across: list[PatternCondition] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.translation = Translation(self, self.schema)
@@ -102,12 +102,12 @@ class Conditions:
             return
         self.across.append(self._across(condition, refs))
 
-    def _across(self, condition: Expr, refs: tuple[Reference, ...]) -> Condition:
+    def _across(self, condition: Expr, refs: tuple[Reference, ...]) -> PatternCondition:
         positive = [ref for ref in refs if ref.variable in self._atoms]
         iterated = {self._atoms[ref.variable] for ref in positive if ref.is_iterated}
         finished = {self._atoms[ref.variable] for ref in positive if ref.at is At.LAST or (ref.function and ref.at is At.ONLY)}
         absent = {self._absences[ref.variable] for ref in refs if ref.variable in self._absences}
-        return Condition(
+        return PatternCondition(
             condition,
             frozenset(self._atoms[ref.variable] for ref in positive),
             frozenset(finished),

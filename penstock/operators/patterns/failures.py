@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.metadata.constraints.bank import REASONS
 from penstock.model.batch import Int64s
+from penstock.operators.patterns._constraints import REASONS
 
 _BY_REASON = tuple(f"failed_{reason}" for reason in REASONS)
 _AT = "failed_at:"
 
 
 class Failures:
-    """Reads the tally of a bank, and adds what was counted before a restart.
+    """Reads the tally of traces under constraints, and adds what was counted before a restart.
 
     Parameters
     ----------

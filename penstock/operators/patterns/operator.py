@@ -16,7 +16,7 @@ from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import OnStaticUnsat
 from penstock.metadata.constraints.registration import Registration
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER, NEVER, Elements, Quarantined
 from penstock.model.event_patterns import Strategy
@@ -24,12 +24,13 @@ from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns._traces import HOPELESS, MOVED, sift
 from penstock.operators.patterns.acceptance import accepted
 from penstock.operators.patterns.by_time import SearchByTime
-from penstock.operators.patterns.engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.output import MatchRows
+from penstock.operators.patterns.pattern_engine import CLASS, PatternEngine, trace_codes
 from penstock.operators.patterns.repeats import Repeats
 from penstock.operators.patterns.tables import NAMED, WATCHED
-from penstock.operators.patterns.watching import KnownKeys, Sight, TraceWatch
+from penstock.operators.patterns.trace_table import KnownKeys
+from penstock.operators.patterns.watching import Sight, TraceWatch
 from penstock.operators.segments import SegmentLog, sizes_of, stored_in
 from penstock.operators.waiting import Waiting, check_promise
 
@@ -147,6 +148,11 @@ class PatternMatch(SearchByTime):
     def registration(self) -> Registration | None:
         """What was concluded from the constraints, for people."""
         return None if self._watch is None else self._watch.registration
+
+    @property
+    def working_bytes(self) -> int:
+        """Memory of what is derived to watch traces, and stored in another form; without constraints there is none."""
+        return 0 if self._watch is None else self._watch.table.nbytes
 
     def _needed_columns(self) -> list[str]:
         """Columns of a row that output, key or a condition on complete matches need."""

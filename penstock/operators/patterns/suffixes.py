@@ -6,13 +6,14 @@ import numpy as np
 
 from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.conditions import FailingConditions
-from penstock.metadata.constraints.tables import Words, to_words
+from penstock.metadata.constraints.tables import to_words, words_of
 from penstock.metadata.constraints.theory import Theory
 from penstock.metadata.constraints.violations import ViolationDetector
 from penstock.model.batch import Int64s
 from penstock.model.event_patterns import Atom, EventOrder, Strategy
 from penstock.model.pattern_terms import Term
 from penstock.operators.patterns._suffixes import SuffixTables, cut_suffixes
+from penstock.operators.patterns.trace_states import Sets
 
 
 class SuffixCut:
@@ -55,11 +56,11 @@ class SuffixCut:
         self._tables = SuffixTables(
             np.array(later, np.int64),
             np.cumsum([0, *map(len, types)]).astype(np.int64),
-            to_words([detector.order[code] for codes in types for code in codes], len(theory.names)),
+            to_words([detector.order[code] for codes in types for code in codes], words_of(conditions)),
             np.array([(first, later.index(second)) for first, second in pairs], np.int64).reshape(-1, 2),
         )
 
-    def cut(self, classes: Int64s, ts: Int64s, slots: Int64s, seen: Words) -> int:
+    def cut(self, classes: Int64s, ts: Int64s, slots: Int64s, seen: Sets) -> int:
         """Take bits of no use from the classes of kept events, given slots of their traces and types these have seen."""
         return int(cut_suffixes(classes, ts, slots, seen, self._tables, self._is_total)) if self.guarded else 0
 

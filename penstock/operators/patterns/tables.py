@@ -17,7 +17,7 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.model.batch import Int64s
 from penstock.model.event_patterns import LastRun, Strategy
 from penstock.model.pattern_terms import Term
-from penstock.operators.patterns.conditions import Condition, Conditions
+from penstock.operators.patterns.conditions import PatternCondition, PatternConditions
 
 #: Bits of an event's class beside those of leaves: its type is named by the query, or ends a trace.
 NAMED, TERMINAL = 1 << 61, 1 << 62
@@ -41,7 +41,7 @@ class Watched(NamedTuple):
     relevant: frozenset[str]
 
 
-class Rules(NamedTuple):
+class SearchRules(NamedTuple):
     """Numbers of a query that hold for all its terms."""
 
     atoms: int
@@ -85,10 +85,10 @@ class TermTables(NamedTuple):
     slots: Any  # first cell, place, column or -1, is float, is before
 
 
-def rules_of(query: EventQuery) -> Rules:
+def rules_of(query: EventQuery) -> SearchRules:
     if len(query.atoms) + len(query.absences) > MOST_LEAVES:
         raise InvalidEventPattern(f"the pattern has more than {MOST_LEAVES} events; split the query")
-    return Rules(
+    return SearchRules(
         len(query.atoms),
         _ENDLESS if query.within is None else query.within,
         query.within is not None,
@@ -99,7 +99,7 @@ def rules_of(query: EventQuery) -> Rules:
     )
 
 
-def tables_of(term: Term, query: EventQuery, conditions: Conditions) -> TermTables:
+def tables_of(term: Term, query: EventQuery, conditions: PatternConditions) -> TermTables:
     """The arrays of one term."""
     place = {atom: index for index, atom in enumerate(term.leaves)}
     mine = [each for each in conditions.across if each.bound <= set(place) and each.program >= 0]
@@ -135,13 +135,13 @@ def tables_of(term: Term, query: EventQuery, conditions: Conditions) -> TermTabl
     )
 
 
-def _tested_at(index: int, mine: list[Condition], place: dict[int, int]) -> list[int]:
+def _tested_at(index: int, mine: list[PatternCondition], place: dict[int, int]) -> list[int]:
     """Conditions complete when a match, put together from its end, reaches this place."""
     positive = [each for each in mine if each.absent < 0]
     return [each.program for each in positive if min((place[atom] for atom in each.bound), default=0) == index]
 
 
-def _row(each: Condition, place: dict[int, int]) -> tuple[int, ...]:
+def _row(each: PatternCondition, place: dict[int, int]) -> tuple[int, ...]:
     bound, closed = (_mask([place[atom] for atom in atoms]) for atoms in (each.bound, each.closed))
     return each.program, bound, closed, place.get(each.iterated, -1), int(each.needs_previous)
 

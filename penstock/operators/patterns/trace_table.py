@@ -3,49 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.codes import Bools, group_codes
-from penstock.errors import Defect
-from penstock.metadata.constraints.bank import TraceBank, TraceColumns
-from penstock.metadata.constraints.tables import Words
+from penstock.columnar.codes import Bools, group_codes, shared
+from penstock.metadata.constraints.tables import set_sizes
 from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.elements import FOREVER
-from penstock.operators.patterns._watch import Traces
-from penstock.operators.patterns.trace_index import TraceIndex, indexable
+from penstock.operators.patterns._traces import KeyedTraces, Placed, TraceEnds, by_moment, index_slots, place_events
+from penstock.operators.patterns.trace_states import Sets, StateColumns, TraceStates, with_room
 
 #: Columns of the stored form beside the key.
 _PACKED, _LAST = "_packed", "_last"
-#: Traces that are over stay in the table until they are half as many as the others, and more than this.
-_FEW = 1_024
+#: Traces that are over stay in the table until they are a quarter of the others, and more than this.
+_FEW = 256
+
+
+class KnownKeys(NamedTuple):
+    """Number of the key of each row, and for each number the slot of its trace or -1."""
+
+    codes: Int64s
+    slots: Int64s
 
 
 class TraceTable:
-    """A row per trace; slot i of the bank is row i. Slots stay while a trace lasts, but for `compacted`.
+    """A row per trace; slot i of the states is row i. Slots stay while a trace lasts, but for `compacted`.
 
     Parameters
     ----------
-    bank
-        State of the reasoner.
+    states
+        What constraints tell of the traces.
     fields
         Columns of the key.
     remembers_last
-        Whether the time of the last event must outlive a restart.
+        Whether the time of the last event is kept: silence may end a trace.
+
+    Notes
+    -----
+    A key that is one signed integer is looked up in an index that stays; of other keys the codes are, which are given anew with
+    each batch.
     """
 
-    def __init__(self, bank: TraceBank, fields: Sequence[pa.Field], remembers_last: bool) -> None:
-        self.bank, self.fields, self.remembers_last = bank, list(fields), remembers_last
-        self._words = _stored_words(bank)
+    def __init__(self, states: TraceStates, fields: Sequence[pa.Field], remembers_last: bool) -> None:
+        self.states, self.fields, self.remembers_last = states, list(fields), remembers_last
+        self._is_integer = len(self.fields) == 1 and bool(pa.types.is_signed_integer(self.fields[0].type))
+        self._stored_sets = _stored_sets(states)
         self._fill([pa.array([], item.type) for item in self.fields], np.zeros(0, np.int64))
 
     def _fill(self, keys: list[pa.Array], last: Int64s) -> None:
-        self._pieces = [[key] for key in keys]
-        self._last, self._is_over, self._over = last, np.zeros(len(last), np.bool_), 0
-        self._index: TraceIndex | None = TraceIndex(int64s(keys[0])) if indexable(self.fields) else None
+        size = len(keys[0])
+        self._columns = [] if self._is_integer else [[key] for key in keys]
+        self._keys = np.array(int64s(keys[0])) if self._is_integer else np.zeros(size, np.int64)
+        self._is_over, self._last, self._over = np.zeros(size, np.bool_), last, 0
+        self._enter(size)
 
     def __len__(self) -> int:
         return self.size - self._over
@@ -53,11 +66,18 @@ class TraceTable:
     @property
     def size(self) -> int:
         """Slots, with those of traces that are over."""
-        return len(self.bank)
+        return len(self.states)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is derived from the stored form, with what is spare."""
+        arrays = (self._keys, self._is_over, self._last, self._places)
+        names: int = sum(piece.nbytes for pieces in self._columns for piece in pieces)
+        return self.states.nbytes + sum(each.nbytes for each in arrays) + names
 
     @property
     def last(self) -> Int64s:
-        """Time of the last event in each slot; `FOREVER` for a trace that is over."""
+        """Time of the last event in each slot; `FOREVER` for a trace that is over. Nothing where no silence ends a trace."""
         return self._last[: self.size]
 
     @property
@@ -67,8 +87,10 @@ class TraceTable:
     @property
     def keys(self) -> list[pa.Array]:
         """Key columns by slot."""
-        self._pieces = [[pa.concat_arrays(pieces)] if len(pieces) > 1 else pieces for pieces in self._pieces]
-        return [pieces[0] for pieces in self._pieces]
+        if self._is_integer:
+            return [pa.array(self._keys[: self.size]).cast(self.fields[0].type)]
+        self._columns = [[pa.concat_arrays(pieces)] if len(pieces) > 1 else pieces for pieces in self._columns]
+        return [pieces[0] for pieces in self._columns]
 
     def living(self) -> tuple[Int64s, list[pa.Array]]:
         """Slots of the traces that last, and their keys."""
@@ -79,19 +101,50 @@ class TraceTable:
 
     # -- traces of rows ---------------------------------------------------------------------------------------------------
 
-    def find(self, rows: Batch) -> tuple[Int64s, Int64s]:
-        """The slot of each row's key, the next ones for keys without trace, and the rows with which those start.
+    def place(
+        self, rows: Batch, chosen: Int64s, classes: Int64s, ends: TraceEnds, known: KnownKeys | None
+    ) -> tuple[Int64s, Placed]:
+        """The trace of each chosen row, begun if need be; in an order that has simultaneous rows of a trace side by side.
 
-        `add` must follow.
+        Parameters
+        ----------
+        classes
+            Of all rows: they tell which events end a trace.
+        known
+            The keys of the rows, where they have been numbered already.
         """
-        if self._index is not None:
-            return self._index.find(int64s(rows.column(self.fields[0].name)), self.is_over)
-        slots, keys = self.living()
-        parts = [[old, rows.column(item.name)] for old, item in zip(keys, self.fields, strict=True)]
-        codes, _, number = group_codes([pa.concat_arrays(part) for part in parts])
-        known = np.full(number, -1, np.int64)
-        known[codes[: len(slots)]] = slots
-        return self.numbered(codes[len(slots) :], known)
+        names, ts = shared(self._names(rows, known)), shared(rows.ts)
+        order = by_moment(chosen, ts, names) if not ends.is_total and _has_equal(ts) else chosen
+        size, progress = self.size, np.zeros(3, np.int64)
+        placed = Placed(*(np.empty(len(order), np.int64) for _ in range(4)))
+        while True:
+            traces = KeyedTraces(self._places, self._keys, self._is_over, self._last)
+            place_events(order, ts, names, classes, traces, ends, placed, size, progress)
+            if progress[0] == len(order):
+                break
+            self._make_room(size + int(progress[1]))
+        first = placed.first[: progress[1]]
+        if len(first):
+            self.states.add(len(first))
+            for pieces, item in zip(self._columns, self.fields, strict=False):
+                pieces.append(rows.column(item.name).take(pa.array(first)))
+        return order, placed._replace(first=first, silent=placed.silent[: progress[2]])
+
+    def _names(self, rows: Batch, known: KnownKeys | None) -> Int64s:
+        """An integer for the key of each row, by which the index finds its trace."""
+        if self._is_integer:
+            return int64s(rows.column(self.fields[0].name))
+        if known is None:
+            slots, keys = self.living()
+            parts = [[old, rows.column(item.name)] for old, item in zip(keys, self.fields, strict=True)]
+            codes, _, number = group_codes([pa.concat_arrays(part) for part in parts])
+            by_code = np.full(number, -1, np.int64)
+            by_code[codes[: len(slots)]] = slots
+            known = KnownKeys(codes[len(slots) :], by_code)
+        living = np.flatnonzero(known.slots >= 0)
+        self._keys[known.slots[living]] = living
+        self._enter(self.size)
+        return known.codes
 
     def known(self, keys: Sequence[pa.Array]) -> Int64s:
         """The slot of the trace each key has; -1 for none."""
@@ -101,74 +154,36 @@ class TraceTable:
         found[codes[: len(slots)]] = slots
         return found[codes[len(slots) :]]
 
-    def numbered(self, codes: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:
-        """The same where each key has a number, and each number the slot of its trace or -1."""
-        self._index = None  # it is not kept up to date where keys come with numbers
-        fresh = np.flatnonzero(known[codes] < 0)
-        found, first = np.unique(codes[fresh], return_index=True)
-        slots = known.copy()
-        slots[found] = self.size + np.arange(len(found))
-        return slots[codes], fresh[first]
+    def _make_room(self, number: int) -> None:
+        """Room for traces behind so many slots."""
+        self._keys, self._is_over = with_room(self._keys[:number], number), with_room(self._is_over[:number], number)
+        if self.remembers_last:
+            self._last = with_room(self._last[:number], number)
+        if 4 * len(self._keys) > 3 * len(self._places):
+            self._enter(number)
 
-    def add(self, rows: Batch, first: Int64s, extra: Int64s) -> None:
-        """Begin traces in the slots that were found, and others that follow a trace of the same key."""
-        chosen = np.concatenate([first, extra]) if len(extra) else first
-        if not len(chosen):
-            return
-        size = self.size
-        self._make_room(len(chosen))
-        self.bank.add(len(chosen))
-        self._is_over[size : self.size] = False
-        self._name(rows, chosen)
-        if self._index is not None and len(extra):
-            self._index.move(int64s(self._pieces[0][-1])[len(first) :], size + len(first))
-
-    def _make_room(self, count: int) -> None:
-        size = self.size
-        if size + count > len(self._last):
-            spare = size + 2 * count
-            self._last = np.concatenate([self._last[:size], np.zeros(spare, np.int64)])
-            self._is_over = np.concatenate([self._is_over[:size], np.zeros(spare, np.bool_)])
-
-    def _name(self, rows: Batch, chosen: Int64s) -> None:
-        """Give keys to new slots: those of the chosen rows."""
-        indices = pa.array(chosen)
-        for pieces, item in zip(self._pieces, self.fields, strict=True):
-            pieces.append(rows.column(item.name).take(indices))
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether a compiled loop can find the trace of a key."""
-        return self._index is not None
-
-    def traces(self, rows: int) -> Traces:
-        """Everything, with room for as many new traces as there are rows, for a compiled loop that starts and ends traces."""
-        if self._index is None:
-            raise Defect("traces are not indexed by key")
-        self._make_room(rows)
-        places, values = self._index.room(rows, self.is_over)
-        return Traces(places, values, self._is_over, self._last, self.bank.room(rows), self.bank.start)
-
-    def started(self, rows: Batch, first: Int64s) -> None:
-        """Traces have begun with these rows, in the loop."""
-        if len(first):
-            self.bank.extend(len(first))
-            self._name(rows, first)
+    def _enter(self, number: int) -> None:
+        """Index so many slots by their keys."""
+        # Narrow numbers: the table is met at random, and the less of it the better.
+        self._places = np.full(1 << (4 * len(self._keys) // 3 + 1).bit_length(), -1, np.int32)
+        index_slots(self._places, self._keys, self._is_over[:number])
 
     def end(self, slots: Int64s) -> None:
         """These traces are over."""
-        self._is_over[slots], self._last[slots] = True, FOREVER
+        self._is_over[slots] = True
+        if self.remembers_last:
+            self._last[slots] = FOREVER
         self._over += len(slots)
 
     def compacted(self) -> Int64s | None:
         """Forget traces that are over, if they are many; returns the new slot of each old one, or -1."""
-        if self._over <= max(len(self) // 2, _FEW):
+        if self._over <= max(len(self) // 4, _FEW):
             return None
         slots, keys = self.living()
         moved = np.full(self.size + 1, -1, np.int64)
         moved[slots] = np.arange(len(slots))
-        last = self._last[slots]
-        self.bank.keep(slots)
+        last = self._last[slots] if self.remembers_last else self._last
+        self.states.keep(slots)
         self._fill(keys, last)
         return moved
 
@@ -182,9 +197,9 @@ class TraceTable:
     def stored(self) -> pa.RecordBatch:
         """Everything that cannot be derived, in few bytes."""
         slots, keys = self.living()
-        columns = self.bank.columns
+        columns = self.states.columns
         parts: list[npt.NDArray[Any]] = [columns.status[slots] | columns.had_match[slots].astype(np.uint8) << 2]
-        for name, kind, words in self._words:
+        for name, kind, words in self._stored_sets:
             parts += [getattr(columns, name)[slots, word].astype(kind) for word in range(words)]
         packed = [pa.array(part) for part in parts] + ([pa.array(self._last[slots])] if self.remembers_last else [])
         names = [f"{_PACKED}{number}" for number in range(len(parts))] + ([_LAST] if self.remembers_last else [])
@@ -194,32 +209,27 @@ class TraceTable:
     def restore(self, rows: pa.RecordBatch, types: Sequence[str]) -> None:
         """Inverse of `stored`; `types` are the names of the types at that time."""
         flags = rows.column(f"{_PACKED}0").to_numpy(zero_copy_only=False)
-        at, found = 1, dict[str, Words]()
-        for name, _, words in self._words:
-            whole = [rows.column(f"{_PACKED}{at + word}").to_numpy(zero_copy_only=False) for word in range(words)]
-            found[name] = np.stack(whole, axis=1).astype(np.uint64)
+        at, found = 1, dict[str, Sets]()
+        for name, _, words in self._stored_sets:
+            found[name] = np.zeros((rows.num_rows, self.states.words), self.states.kind)
+            for word in range(words):
+                found[name][:, word] = rows.column(f"{_PACKED}{at + word}").to_numpy(zero_copy_only=False)
             at += words
-        seen = _renumbered(found["seen"], types, self.bank.conditions.theory.names)
-        dead = np.zeros_like(seen)
-        for number in range(len(self.bank.conditions.theory.names)):
-            dead |= np.where(_has(seen, number)[:, None], self.bank.tables.kill[number][None, :], np.uint64(0))
-        matched, failed, alive = found["matched"], found["failed"], found["alive"]
+        found["seen"] = _renumbered(found["seen"], types, self.states.conditions.theory.names)
         status, had_match = (flags & 3).astype(np.uint8), (flags >> 2 & 1).astype(np.bool_)
-        self.bank.hold(TraceColumns(seen, matched, failed, alive, dead, status, had_match))
-        last = np.array(int64s(rows.column(_LAST))) if self.remembers_last else np.zeros(rows.num_rows, np.int64)
+        self.states.hold(StateColumns(**found, status=status, had_match=had_match))
+        last = np.array(int64s(rows.column(_LAST))) if self.remembers_last else np.zeros(0, np.int64)
         self._fill(rows.columns[: len(self.fields)], last)
 
 
-def _stored_words(bank: TraceBank) -> list[tuple[str, npt.DTypeLike, int]]:
-    """Name, narrowest type and number of words of each stored column; what is dead follows from what was seen."""
-    conditions = bank.conditions
-    sizes = {
-        "seen": len(conditions.theory.names),
-        "matched": len(conditions.graph.before),
-        "failed": len(conditions.graph.partitions),
-        "alive": len(conditions.terms),
-    }
-    return [(name, _narrowest(size), getattr(bank.columns, name).shape[1]) for name, size in sizes.items()]
+def _has_equal(ts: Int64s) -> bool:
+    return bool((ts[1:] == ts[:-1]).any())
+
+
+def _stored_sets(states: TraceStates) -> list[tuple[str, npt.DTypeLike, int]]:
+    """Name, narrowest type and number of words of each stored column."""
+    sizes = zip(("seen", "matched", "failed", "alive"), set_sizes(states.conditions), strict=True)
+    return [(name, _narrowest(size), max(1, -(-size // 64))) for name, size in sizes]
 
 
 def _narrowest(bits: int) -> npt.DTypeLike:
@@ -229,19 +239,15 @@ def _narrowest(bits: int) -> npt.DTypeLike:
     return np.uint64
 
 
-def _has(words: Words, number: int) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = words[:, number >> 6] >> np.uint64(number & 63) & np.uint64(1) != 0
-    return found
-
-
-def _renumbered(seen: Words, old: Sequence[str], new: Sequence[str]) -> Words:
+def _renumbered(seen: Sets, old: Sequence[str], new: Sequence[str]) -> Sets:
     """Sets of types under the numbers they have now; constraints may have changed at a restart."""
     if tuple(old) == tuple(new):
         return seen
     place = {name: number for number, name in enumerate(new)}
-    result = np.zeros((len(seen), max(1, -(-len(new) // 64))), np.uint64)
+    result = np.zeros_like(seen)
     for number, name in enumerate(old):
         if name in place:
             at = place[name]
-            result[:, at >> 6] |= _has(seen, number).astype(np.uint64) << np.uint64(at & 63)
+            is_member = (seen[:, number >> 6].astype(np.uint64) >> np.uint64(number & 63)) & np.uint64(1)
+            result[:, at >> 6] |= (is_member << np.uint64(at & 63)).astype(seen.dtype)
     return result

@@ -12,29 +12,39 @@ import pyarrow as pa
 
 from penstock.columnar.codes import Bools, shared
 from penstock.expressions.event_queries import EventQuery
-from penstock.metadata.constraints.bank import STATUSES, Outcome, TraceBank
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
+from penstock.metadata.constraints.exact import ExactReasoner
 from penstock.metadata.constraints.queries import OnStaticUnsat, is_forgetful, reasoner_for, registered, watched_types
-from penstock.metadata.constraints.supervision import ViolationPolicy, policy_for
-from penstock.model.batch import Batch, Int64s, int64s
+from penstock.metadata.constraints.tables import from_words
+from penstock.metadata.constraints.violations import ViolationPolicy, policy_for
+from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.event_patterns import EventOrder
+from penstock.operators.patterns._constraints import ENDED, EXHAUSTED, FAILED, LIVE
 from penstock.operators.patterns._events import sort_by_code
-from penstock.operators.patterns._traces import MOVED, Cut, cut_traces, judge
-from penstock.operators.patterns._watch import NewRows, Rules, new_findings, watch_rows
-from penstock.operators.patterns.complaints import Complaints
-from penstock.operators.patterns.engine import Outlook
+from penstock.operators.patterns._traces import MOVED, TraceEnds
+from penstock.operators.patterns._watch import (
+    Findings,
+    NewEvents,
+    WatchRules,
+    judge_traces,
+    new_findings,
+    unfold,
+    watch_events,
+)
+from penstock.operators.patterns.complaints import Complaints, JudgedEvents
 from penstock.operators.patterns.failures import Failures
 from penstock.operators.patterns.leaf_masks import LeafMasks
+from penstock.operators.patterns.pattern_engine import Outlook
 from penstock.operators.patterns.suffixes import SuffixCut
 from penstock.operators.patterns.tables import NAMED, Watched
-from penstock.operators.patterns.trace_table import TraceTable
+from penstock.operators.patterns.trace_states import Bytes, TraceStates
+from penstock.operators.patterns.trace_table import KnownKeys, TraceTable
 
-_LIVE, _FAILED, _EXHAUSTED, _ENDED = range(len(STATUSES))
-_ONE = np.uint64(1)
 #: Reason code of late events of a trace that was given up: what was concluded without them may be wrong.
 LATE_AFTER_PRUNE = "late_after_prune"
+_NO_PROOFS = np.zeros(0, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +74,12 @@ class Sight:
     refused: list[Quarantined]
 
 
-class KnownKeys(NamedTuple):
-    """Number of the key of each row, and for each number the slot of its trace or -1."""
+class _Ended(NamedTuple):
+    """Traces whose last event came, or that were silent too long: slot, status before that, time of the last event."""
 
-    codes: Int64s
     slots: Int64s
-
-
-class _Events(NamedTuple):
-    """New events by trace and time: the rows they are, where traces begin and end, and what the reasoner said."""
-
-    rows: Int64s
-    cut: Cut
-    kinds: Int64s
-    outcome: Outcome
+    status: Bytes
+    times: Int64s
 
 
 class TraceWatch:
@@ -116,24 +118,22 @@ class TraceWatch:
         self.conditions = self.registration.conditions.condensed()
         self._is_forgetful = is_forgetful(query)
         self._silence = query.within if self._is_forgetful else query.trace_ttl
-        self._bank = TraceBank(self.conditions, (options or ConditionOptions()).exhaustion, reasoner_for(query, self.conditions))
-        self.table = TraceTable(self._bank, key_fields, self._silence is not None)
+        chosen = options or ConditionOptions()
+        self._reasoner = reasoner_for(query, self.conditions)
+        self._states = TraceStates(self.conditions)
+        self.table = TraceTable(self._states, key_fields, self._silence is not None)
         self._complaints = Complaints(self.conditions, self.policy, not self._is_forgetful)
-        self._suffixes = SuffixCut(query, self.conditions) if (options or ConditionOptions()).suffixes else None
-        self._masks = LeafMasks(query, self.conditions, 0 if self._suffixes is None else self._suffixes.guarded)
+        self._suffixes = SuffixCut(query, self.conditions) if chosen.suffixes else None
+        self._masks = LeafMasks(query, self.conditions)
+        guarded = 0 if self._suffixes is None else self._suffixes.guarded
+        states, masks = self._states, self._masks
+        self._rules = WatchRules(states.tables, masks.leaves, masks.every, guarded, chosen.exhaustion, states.tally)
+        # A trace that left the window is forgotten there and not at the end of a batch, or answers would depend on batches.
+        breaks, ttl = -1 if self._is_forgetful else NAMED, -1 if self._silence is None else self._silence
+        self._ends = TraceEnds(ttl, breaks, query.order is EventOrder.TOTAL)
         counted = ("failed_traces", "exhausted_traces", "ended_traces", "skipped", "probes", "cut_events")
         self.counts = dict.fromkeys(counted, 0)
-        self._failures = Failures(self._bank.tally, self.types)
-        self._loop = self._one_loop()
-
-    def _one_loop(self) -> Rules | None:
-        """What the loop that does everything at once needs, where it can be used."""
-        narrow, leaves = self._bank.narrow, self._masks.narrow
-        if self.is_shadow or self._masks.may_settle or self._silence is not None or not self.table.is_indexed:
-            return None
-        if self._bank.reasoner is not None:
-            return None
-        return None if narrow is None or leaves is None else Rules(narrow, *leaves, self._bank.exhaustion, self._bank.tally)
+        self._failures = Failures(states.tally, self.types)
 
     @property
     def forgets_by_silence(self) -> bool:
@@ -162,7 +162,7 @@ class TraceWatch:
     @property
     def totals(self) -> dict[str, int]:
         """Running totals, and how many traces are watched, those that were given up too, and how many may still match."""
-        is_live = (self._bank.columns.status == _LIVE) & ~self.table.is_over
+        is_live = (self._states.columns.status == LIVE) & ~self.table.is_over
         levels = {"watched_traces": len(self.table), "live_traces": int(np.count_nonzero(is_live))}
         return {**self.counts, "violations": self._complaints.number, **levels, **self._failures.totals}
 
@@ -190,90 +190,87 @@ class TraceWatch:
         keys
             The keys of the rows, where they have been numbered already.
         """
-        is_total = self.query.order is EventOrder.TOTAL
-        if keys is None and self._loop is not None and (is_total or bool((rows.ts[1:] > rows.ts[:-1]).all())):
-            return self._observe_at_once(self._loop, rows, classes, kinds)
-        settled_before = self._masks.settled_before(self._bank.columns.seen) if self._masks.may_settle else []
-        events = self._follow(rows, classes, kinds, keys)
-        masked, early, counts = self._masks.read(events.rows, events.cut.slots, classes, kinds, events.outcome)
-        self._count(counts)
-        refused = []
-        if events.outcome.broken.any():
-            shown, cut = rows.with_rows(rows.rows.select(self.shown)), events.cut
-            released = self._masks.released(classes, events.rows, events.outcome)
-            refused = self._complaints.of_events(
-                shown, events.rows, cut.slots, cut.rank, events.kinds, events.outcome, masked, released
-            )
-        slots = np.full(len(classes), -1, np.int64)
-        slots[events.rows] = events.cut.slots
-        told, settled = self._judged(rows.ts, events, settled_before)
-        return Sight(masked, early, slots, told, settled, [*refused, *self._finish(events, frontier)])
-
-    def _observe_at_once(self, rules: Rules, rows: Batch, classes: Int64s, kinds: Int64s) -> Sight:
-        """The same in one loop, for events of which no two are simultaneous and traces that no silence ends."""
-        found = new_findings(rows.num_rows, self.table.size)
-        column = shared(int64s(rows.column(self.table.fields[0].name)))
-        given = NewRows(column, kinds, classes, shared(rows.ts), np.ascontiguousarray(self._masks.passed(classes)[:, 0]))
-        traces = self.table.traces(rows.num_rows)
-        started, ended, *counts = watch_rows(given, traces, rules, self.table.size, found)
-        self.table.started(rows, found.first[:started])
-        self._count(counts)
-        refused = []
-        if found.broken.any():
-            shown, every = rows.with_rows(rows.rows.select(self.shown)), np.arange(rows.num_rows)
-            outcome = Outcome(found.before, found.after, found.broken, found.earlier, found.earlier, found.earlier)
-            released = self._masks.released(classes, every, outcome)
-            refused = self._complaints.of_events(shown, every, found.slots, every, kinds, outcome, found.masked, released)
-        slots, is_first = found.ended[:ended], found.ended_before[:ended] != _ENDED
-        refused += self._ended(slots[is_first], found.ended_before[:ended][is_first])
-        self.table.end(np.unique(slots[self.table.is_over[slots]]))
-        return Sight(found.masked, found.early, found.slots, found.told[: self.table.size + 1], None, refused)
-
-    def _count(self, counts: Sequence[int]) -> None:
+        settled_before = self._masks.settled_before(self._states.columns.seen) if self._masks.may_settle else []
+        events, silent = self._placed(rows, classes, kinds, keys)
+        found = new_findings(len(events.rows), rows.num_rows, self.table.size, self._states.words)
+        ended, *counts = watch_events(events, self._states.columns, self._rules, found)
         for name, count in zip(("skipped", "failed_traces", "exhausted_traces", "probes"), counts, strict=True):
             self.counts[name] += count
+        slots = np.full(rows.num_rows, -1, np.int64)
+        slots[events.rows] = events.slots
+        refused = self._broken(rows, events, found)
+        told, settled = self._told(events, found, settled_before)
+        refused += self._finish(events, found, int(ended), silent, frontier)
+        return Sight(found.masked, found.early, slots, told, settled, refused)
 
-    def _follow(self, rows: Batch, classes: Int64s, kinds: Int64s, keys: KnownKeys | None) -> _Events:
-        chosen = np.flatnonzero(kinds >= 0) if len(kinds) and kinds.min() < 0 else None
-        mine = rows if chosen is None else rows.take(chosen)
-        if keys is None:
-            found, first = self.table.find(mine)
-        else:
-            found, first = self.table.numbered(keys.codes if chosen is None else keys.codes[chosen], keys.slots)
-        number = self.table.size + len(first)
-        order = sort_by_code(found, number)
-        if chosen is not None:
-            order, first = chosen[order], chosen[first]
-            found, its = np.full(len(kinds), -1, np.int64), found
-            found[chosen] = its
-        ttl, is_total = -1 if self._silence is None else self._silence, self.query.order is EventOrder.TOTAL
-        # A trace that left the window is forgotten there and not at the end of a batch, or answers would depend on batches.
-        breaks = -1 if self._is_forgetful else NAMED
-        cut = cut_traces(order, found, shared(rows.ts), classes, self.table.last, number, ttl, breaks, is_total)
-        self.table.add(rows, first, cut.extra)
-        self.table.last[cut.part_slots] = cut.last_ts
-        outcome = self._bank.advance(cut.slots, cut.rank, kinds[order], self._masks.passed(classes[order]))
-        return _Events(order, cut, kinds[order], outcome)
+    def _placed(self, rows: Batch, classes: Int64s, kinds: Int64s, keys: KnownKeys | None) -> tuple[NewEvents, Int64s]:
+        """New rows by trace, and traces that fell silent between them."""
+        is_whole = not len(kinds) or kinds.min() >= 0
+        chosen = np.arange(len(kinds)) if is_whole else np.flatnonzero(kinds >= 0)
+        order, placed = self.table.place(rows, chosen, classes, self._ends, keys)
+        mine = classes
+        if not is_whole or order is not chosen:
+            mine, kinds = classes[order], shared(kinds[order])
+        events = NewEvents(order, placed.slots, placed.rank, kinds, self._masks.passed(mine), shared(rows.ts), classes, _NO_PROOFS)
+        if self._reasoner is not None:
+            events = events._replace(refuted=self._refuted(self._reasoner, events))
+        return events, placed.silent
 
-    def _judged(self, ts: Int64s, events: _Events, settled_before: list[Bools]) -> tuple[npt.NDArray[np.uint8], Int64s | None]:
-        size = self.table.size
+    def _refuted(self, reasoner: ExactReasoner, events: NewEvents) -> Bools:
+        """For each event whether the reasoner gives its trace up after it; each state that occurs is judged once."""
+        found, columns = np.zeros(len(events.rows), np.bool_), self._states.columns
+        asked = np.flatnonzero((columns.status[events.slots] == LIVE) & ~columns.had_match[events.slots])
+        if not len(asked):
+            return found
+        # The loop goes through one trace after the other.
+        asked = asked[sort_by_code(events.slots[asked], self.table.size)]
+        mine = events._replace(**{name: getattr(events, name)[asked] for name in ("rows", "slots", "rank", "kinds", "passed")})
+        width = self._states.words
+        seen, matched = (np.empty((len(asked), width), np.uint64) for _ in range(2))
+        unfold(mine, self._states.tables, columns, seen, matched)
+        states, which = np.unique(np.concatenate([seen, matched], axis=1), axis=0, return_inverse=True)
+        hopeless = [reasoner.is_hopeless(from_words(state[:width]), from_words(state[width:])) for state in states]
+        found[asked] = np.array(hopeless)[which.reshape(-1)]
+        return found
+
+    def _broken(self, rows: Batch, events: NewEvents, found: Findings) -> list[Quarantined]:
+        """Rows that break a constraint."""
+        if not found.broken.any():
+            return []
+        judged = JudgedEvents(
+            events.rows,
+            events.slots,
+            events.rank,
+            events.kinds,
+            found.before,
+            found.after,
+            found.broken,
+            found.earlier,
+            found.masked[events.rows] != 0,
+            self._masks.released(events.classes[events.rows], found.before, found.earlier),
+        )
+        return self._complaints.of_events(rows.with_rows(rows.rows.select(self.shown)), judged)
+
+    def _told(self, events: NewEvents, found: Findings, settled_before: list[Bools]) -> tuple[npt.NDArray[np.uint8], Int64s | None]:
+        """What is told of traces, and since when their final absences are settled."""
         if self.is_shadow:
-            return np.zeros(size + 1, np.uint8), None
-        told = judge(events.cut, self._bank.columns, events.outcome)
+            return np.zeros_like(found.told), None
+        judge_traces(events.slots, self.table.is_over, self._states.columns, found.told)
         if not self._masks.may_settle:
-            return told, None
-        settled = self._masks.settled(settled_before, events.cut.slots, ts[events.rows], events.kinds, size)
-        told[:size][(settled > NEVER) & (settled < FOREVER)] |= MOVED
-        return told, np.append(settled, FOREVER)
+            return found.told, None
+        size = self.table.size
+        settled = self._masks.settled(settled_before, events.slots, events.ts[events.rows], events.kinds, size)
+        found.told[:size][(settled > NEVER) & (settled < FOREVER)] |= MOVED
+        return found.told, np.append(settled, FOREVER)
 
     def outlook(self, sight: Sight, slots: Int64s) -> Outlook:
         """What the engine is to know of the traces of rows, by their slots."""
         settled = np.full(len(slots), FOREVER, np.int64) if sight.settled is None else sight.settled[slots]
         usable, is_spent = np.full(len(slots), -1, np.int64), np.zeros(len(slots), np.bool_)
         if not self.is_shadow and self.table.size:
-            columns, is_traced = self._bank.columns, slots >= 0
+            columns, is_traced = self._states.columns, slots >= 0
             failed = columns.failed[slots]
-            is_spent = is_traced & ((failed[:, 0] & _ONE != 0) | (columns.status[slots] >= _EXHAUSTED))
+            is_spent = is_traced & ((failed[:, 0] & 1 != 0) | (columns.status[slots] >= EXHAUSTED))
             if self._masks.spares_branches:
                 usable = np.where(is_traced, self._masks.usable(failed), -1)
         return Outlook(is_spent, settled, usable)
@@ -285,7 +282,7 @@ class TraceWatch:
 
     def cut(self, classes: Int64s, ts: Int64s, slots: Int64s) -> bool:
         """Take from the classes of kept events what no match can use any more; whether there was anything."""
-        return self._suffixes is not None and self._suffixes.cut(classes, ts, slots, self._bank.columns.seen) > 0
+        return self._suffixes is not None and self._suffixes.cut(classes, ts, slots, self._states.columns.seen) > 0
 
     def judge_late(self, refused: Quarantined) -> list[Quarantined]:
         """Late rows, with those of traces that were given up apart from the others."""
@@ -293,44 +290,52 @@ class TraceWatch:
         if self.is_shadow or not set(names) <= set(refused.batch.schema.names):
             return [refused]
         slots = self.table.known([refused.batch.column(name) for name in names])
-        status = np.append(self._bank.columns.status, len(STATUSES))[slots]
-        pruned = (status == _FAILED) | (status == _EXHAUSTED)
+        status = self._states.columns.status[np.maximum(slots, 0)] if self.table.size else np.zeros(len(slots), np.uint8)
+        pruned = (slots >= 0) & _is_given_up(status)
         if not pruned.any():
             return [refused]
         text = f"{refused.text}; {int(np.count_nonzero(pruned))} of them belong to traces that had been given up without them"
         parts = [(~pruned, refused), (pruned, replace(refused, reason=LATE_AFTER_PRUNE, text=text))]
         return [replace(part, batch=refused.batch.filter(rows)) for rows, part in parts if rows.any()]
 
-    def _finish(self, events: _Events, frontier: int) -> list[Quarantined]:
+    def _finish(self, events: NewEvents, found: Findings, number: int, silent: Int64s, frontier: int) -> list[Quarantined]:
         """Complain of what is missing in traces that have ended, and forget those of which nothing more can come.
 
         A trace that a constraint ended stays, because what comes then breaks that constraint.
         """
-        cut, columns = events.cut, self._bank.columns
-        gone = cut.part_slots[cut.ended]
-        if self._silence is not None:
-            gone = np.union1d(gone, np.flatnonzero(self.table.last < frontier - self._silence))
-        # What the last event itself has shown came too late to lose a match.
-        before, after = events.outcome.before, events.outcome.after
-        ending = np.flatnonzero((after == _ENDED) & (before != _ENDED))
-        ended, first = np.unique(cut.slots[ending], return_index=True)
-        status = columns.status.copy()
-        status[cut.part_slots] = before[cut.last]
-        others = gone[columns.status[gone] != _ENDED]
-        refused = self._ended(np.concatenate([ended, others]), np.concatenate([before[ending[first]], status[others]]))
+        slots, status, times = found.ended[:number], found.ended_before[:number], found.ended_at[:number]
+        gone = np.unique(slots[self.table.is_over[slots]])
+        # A constraint ends a trace once. What the last event itself has shown came too late to lose a match.
+        is_first = status != ENDED
+        if self._silence is None:
+            refused = self._ended(_Ended(slots[is_first], status[is_first], times[is_first]))
+        else:
+            refused = self._ended(_Ended(slots[is_first], status[is_first], self.table.last[slots[is_first]]))
+            silent = np.setdiff1d(np.union1d(silent, np.flatnonzero(self.table.last < frontier - self._silence)), gone)
+            status = self._states.columns.status.copy()
+            others = silent[status[silent] != ENDED]
+            status[events.slots] = found.before
+            refused += self._ended(_Ended(others, status[others], self.table.last[others]))
+            gone = np.concatenate([gone, silent])
         self.table.end(gone)
         return refused
 
-    def _ended(self, slots: Int64s, status: npt.NDArray[np.uint8]) -> list[Quarantined]:
-        """What the ends of traces tell, given the status of each before its last event."""
-        if not len(slots):
+    def _ended(self, ended: _Ended) -> list[Quarantined]:
+        """What the ends of traces tell."""
+        if not len(ended.slots):
             return []
-        columns = self._bank.columns
-        has_lost_branches = (columns.failed[slots] != self._bank.start.failed).any(axis=1) & self._masks.spares_branches
-        is_pruned = (status == _FAILED) | (status == _EXHAUSTED) | has_lost_branches
-        self.counts["ended_traces"] += len(slots)
-        return self._complaints.of_ends(columns.seen[slots], is_pruned, lambda chosen: self._named(slots[chosen]))
+        columns = self._states.columns
+        has_lost_branches = (columns.failed[ended.slots] != self._states.start.failed).any(axis=1) & self._masks.spares_branches
+        self.counts["ended_traces"] += len(ended.slots)
 
-    def _named(self, slots: Int64s) -> Batch:
-        """Rows that stand for traces: their keys, with the time of the last event."""
-        return Batch(self.table.key_rows(slots), self.table.last[slots], np.full(len(slots), -1, np.int64))
+        def named(chosen: Int64s) -> Batch:
+            """Rows that stand for traces: their keys, with the time of the last event."""
+            rows = self.table.key_rows(ended.slots[chosen])
+            return Batch(rows, ended.times[chosen], np.full(len(chosen), -1, np.int64))
+
+        return self._complaints.of_ends(columns.seen[ended.slots], _is_given_up(ended.status) | has_lost_branches, named)
+
+
+def _is_given_up(status: Bytes) -> Bools:
+    found: Bools = (status == FAILED) | (status == EXHAUSTED)
+    return found

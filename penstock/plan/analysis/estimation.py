@@ -292,11 +292,6 @@ class JoinStatistics:
         time = self._time[port].value
         return self._rows[port].value / time if time > 0 else None
 
-    def punctuation_rate(self, port: int) -> float | None:
-        """Punctuations per unit of event time, over all shards."""
-        time = self._time[port].value
-        return self._closings[port].value / time if time > 0 else None
-
     def estimates(self, names: Sequence[str], widths: Sequence[float]) -> tuple[InputEstimate, ...]:
         """Memory of each input, from what was seen so far."""
         return tuple(self._estimate(port, name, widths[port]) for port, name in enumerate(names))

@@ -16,9 +16,9 @@ from penstock.expressions.nodes import Column
 from penstock.expressions.typing import type_of
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.queries import registered, watched_types
-from penstock.metadata.constraints.registration import terminal_types
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.queries import registered, watched_types, why_unwatched
+from penstock.metadata.constraints.registration import Registration, terminal_types
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.event_patterns import Strategy
 from penstock.model.schema import TIMESTAMP, Schema, sql_type
 from penstock.plan.nodes.relational import OverOne, Union, has_clock_time
@@ -52,6 +52,9 @@ class PatternMatch(OverOne):
         What happens to events that break a constraint.
     is_exact
         Whether the rest of the query is refuted anew after every event, instead of by tables.
+    must_watch
+        Whether constraints are watched even where that is estimated to cost more time than it saves: somebody wants to see what
+        breaks them.
 
     Notes
     -----
@@ -84,6 +87,8 @@ class PatternMatch(OverOne):
     constraints: ConstraintSet | None = None
     on_violation: ViolationPolicy = ViolationPolicy.RECORD
     is_exact: bool = False
+    # No part of the node's name: what is kept for a query does not depend on it.
+    must_watch: bool = field(default=True, repr=False)
     #: The input has been reduced to events that matter; it means nothing for the answer.
     is_filtered: bool = field(default=False, compare=False, repr=False)
 
@@ -133,7 +138,19 @@ class PatternMatch(OverOne):
     @property
     def reasoning(self) -> ConditionOptions:
         """How constraints are compiled."""
-        return ConditionOptions(exact=self.is_exact)
+        return ConditionOptions(exact=self.is_exact, is_thrifty=not self.must_watch)
+
+    @cached_property
+    def _registration(self) -> Registration | None:
+        if self.constraints is None:
+            return None
+        return registered(self.query, self.constraints, self.reasoning, on_static_unsat="empty")
+
+    @cached_property
+    def unwatched(self) -> str:
+        """Why constraints are not watched although they are declared; "" if they are, or there are none."""
+        registration = self._registration
+        return "" if registration is None or self.must_watch else why_unwatched(self.query, registration)
 
     @property
     def shown_key(self) -> tuple[str, ...]:
@@ -149,7 +166,7 @@ class PatternMatch(OverOne):
         """
         if self.query.strategy not in (Strategy.ANY, Strategy.NEXT):
             return None
-        if self.constraints is None:
+        registration = self._registration
+        if registration is None or self.unwatched:
             return self.query.types
-        registration = registered(self.query, self.constraints, self.reasoning, on_static_unsat="empty")
         return self.query.types | watched_types(self.query, registration) | frozenset(terminal_types(registration))

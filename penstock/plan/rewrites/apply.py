@@ -13,26 +13,6 @@ from penstock.plan.rewrites.push_filter_below_pattern import push_below_patterns
 from penstock.plan.rewrites.table import LOCAL_RULES
 
 
-def rewrite(plan: Node) -> Node:
-    """The plan after all rules; it gives the same answers.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from penstock.expressions.nodes import Column
-    >>> from penstock.model.declarations import Source, StreamDeclaration
-    >>> from penstock.model.schema import Schema
-    >>> from penstock.plan.describe import tree
-    >>> from penstock.plan.nodes.relational import Project, Scan
-    >>> bid = StreamDeclaration("bid", Schema.of(item=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
-    >>> twice = Project(Project(Scan(bid), (("x", Column("item")),)), (("y", Column("x")),))
-    >>> print(tree(rewrite(twice)))
-    Project y = item
-      Scan bid
-    """
-    return _rewritten((plan,))[0]
-
-
 def rewritten(catalog: Catalog) -> Catalog:
     """The application with all its plans rewritten; the same object when no rule applies.
 

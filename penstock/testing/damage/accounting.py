@@ -25,7 +25,7 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FormatOutcome:
     """What became of the records of a format."""
 
     format: str
@@ -45,7 +45,7 @@ class Outcome:
         return "\n".join([*lines, *(f"  FAULT: {fault}" for fault in self.faults)])
 
 
-def outcome_of(run: Run, name: str, records: int, seconds: float, has_marks: bool) -> Outcome:
+def outcome_of(run: Run, name: str, records: int, seconds: float, has_marks: bool) -> FormatOutcome:
     """What became of the records that the streams `s` and `raw` of a run have read.
 
     Parameters
@@ -56,7 +56,7 @@ def outcome_of(run: Run, name: str, records: int, seconds: float, has_marks: boo
     entries, refused = run.reports()[-1].entries, _quarantined(run)
     faults = [*_unaccounted(entries, records, refused), *(_missing_marks(run, entries, refused, records) if has_marks else ())]
     counted = Counter(f"{row['stream']} {row['reason']}" for row in refused)
-    return Outcome(name, records, seconds, entries, counted, (*faults, *_altered(run)))
+    return FormatOutcome(name, records, seconds, entries, counted, (*faults, *_altered(run)))
 
 
 def _quarantined(run: Run) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def _altered(run: Run) -> Iterator[str]:
                 yield f"{altered:,} answers have other characters in column '{name}' for bytes that are not UTF-8"
 
 
-def differences(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def differences(outcomes: Sequence[FormatOutcome]) -> Iterator[str]:
     """Entries of the same records that come to other figures with another reader."""
     alike = [each for each in outcomes if each.format in _ALIKE and each.entries]
     for other in alike[1:]:

@@ -19,8 +19,8 @@ from penstock.metadata.constraints.query_graph import query_graph
 from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.statics import static_check
 from penstock.metadata.constraints.theory import Theory, bits
-from penstock.metadata.constraints.tracking import TraceStatus, Tracker
 from penstock.model.event_patterns import EventOrder, both, normalised, seq
+from penstock.testing.constraint_reference import TraceStatus, Tracker
 
 ORDERS = st.sampled_from(list(EventOrder))
 

@@ -1,10 +1,7 @@
 """Registering a query with constraints: refusals, notices, relevant types, windows, and what explain prints."""
 
 import pytest
-from constraint_oracle import all_matches, is_consistent
-from constraint_strategies import ALPHABET, table_constraints, traces
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from constraint_strategies import ALPHABET
 
 from penstock.errors import InvalidConstraint, NeverMatches, UnknownEventType
 from penstock.metadata.constraints.clauses import Exclusive, Horn, Prior, exclusive, never, prior, require, terminal
@@ -12,10 +9,9 @@ from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.describe import describe
 from penstock.metadata.constraints.registration import register, terminal_types
-from penstock.metadata.constraints.tables import atom_leaves
-from penstock.metadata.constraints.tracking import TraceStatus, Tracker
 from penstock.metadata.constraints.workflows.workflow import order_fulfilment
 from penstock.model.event_patterns import absent, any_of, atom, either, seq
+from penstock.testing.constraint_reference import TraceStatus, Tracker
 
 
 def rules(*constraints, types=ALPHABET):
@@ -76,7 +72,7 @@ def test_any_of_several_types_fails_when_none_can_come():
     state = follower.advance(follower.start(), [follower.event("D")])
     assert state.status is TraceStatus.LIVE
     assert follower.advance(state, [follower.event("E")]).status is TraceStatus.FAILED
-    assert atom_leaves(follower.conditions) == {(0, "A"): 0, (1, "B"): 1, (1, "C"): 2}
+    assert (follower.graph.engine_leaves, follower.graph.types) == ((0, 1, 1), ("A", "B", "C"))
 
 
 def test_an_optional_run_is_never_waited_for_and_may_still_extend_a_match():
@@ -100,38 +96,6 @@ def test_the_mask_is_refused_for_too_many_alternatives():
     assert register(many, rules(exclusive("A", "B")), ("id",)).conditions.mode == "hierarchy"
     with pytest.raises(InvalidConstraint, match="too many alternatives"):
         register(many, rules(), ("id",), options=ConditionOptions(disjunctions="mask"))
-
-
-def usable(leaves, past, now, window):
-    """Leaves of a sequence that have an event which may be in one window with an event to come."""
-    matched = 0
-    for depth in range(1, len(leaves) + 1):
-        beginnings = all_matches(seq(*leaves[:depth]), past)
-        if any(min(past[number][0] for _, number in match) >= now + 1 - window for match in beginnings):
-            matched |= (1 << depth) - 1
-    return matched
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sampled_from(ALPHABET), min_size=2, max_size=3),
-    traces(groups=False, longest=7),
-    st.lists(table_constraints(), max_size=6),
-    st.integers(1, 4),
-)
-def test_with_a_window_no_match_is_lost_when_leaves_expire(leaves, trace, drawn, window):
-    kept = [one for one in drawn if is_consistent(trace, rules(one))]
-    follower = Tracker(register(seq(*leaves), rules(*kept), ("id",), on_static_unsat="empty").conditions)
-    events = [(time, group[0], frozenset(range(len(leaves)))) for time, group in enumerate(trace)]
-    state, live = follower.start(), set()
-    for time, name, _ in events:
-        if state.status is TraceStatus.LIVE:
-            live.add(time)
-        state = follower.advance(state, [follower.event(name)])
-        state = follower.reconsider(state, usable(leaves, events[: time + 1], time, window))
-    for match in all_matches(seq(*leaves), events):
-        times = [number for _, number in match]
-        assert max(times) - min(times) > window or max(times) in live
 
 
 def test_explain_shows_branches_verdict_conditions_and_relevant_types():

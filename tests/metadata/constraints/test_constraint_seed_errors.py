@@ -10,8 +10,8 @@ from penstock.metadata.constraints.query_graph import query_graph
 from penstock.metadata.constraints.registration import register
 from penstock.metadata.constraints.statics import static_check
 from penstock.metadata.constraints.theory import Theory, bits
-from penstock.metadata.constraints.tracking import TraceStatus, Tracker
 from penstock.model.event_patterns import both, either, seq
+from penstock.testing.constraint_reference import TraceStatus, Tracker
 
 LIVE, FAILED = TraceStatus.LIVE, TraceStatus.FAILED
 

@@ -15,12 +15,12 @@ from penstock.metadata.constraints.clauses import AtMostOnce, Exclusive, Prior, 
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.registration import register
-from penstock.metadata.constraints.tracking import TraceStatus, Tracker
 from penstock.metadata.constraints.workflows.nets import net_of_edges, reachability
 from penstock.metadata.constraints.workflows.tree_extraction import tree_relations
 from penstock.metadata.constraints.workflows.trees import Choice, Interruptible, Loop, Parallel, Sequence, Silent, Task, optional
 from penstock.metadata.constraints.workflows.workflow import Workflow, order_fulfilment
 from penstock.model.event_patterns import both, either, seq
+from penstock.testing.constraint_reference import TraceStatus, Tracker
 
 
 def interleaved(one, other):

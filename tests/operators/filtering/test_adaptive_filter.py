@@ -17,7 +17,7 @@ from penstock.model.elements import Control, Heartbeat
 from penstock.operators.filtering.descriptors import Filter
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.operators.filtering.policies.table import POLICIES, make_order
-from penstock.operators.filtering.predicates import Condition, OnArrow, OnPandas, OnRows
+from penstock.operators.filtering.predicates import ExpressionPredicate, OnArrow, OnPandas, OnRows
 from penstock.operators.filtering.settings import FilterSettings, Mode, OrderSettings
 from penstock.operators.filtering.static import DropStatistics, histogram
 from penstock.testing.checks import check_all, inputs
@@ -136,7 +136,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 
 def mixed_filters() -> list[Filter]:
     return [
-        Filter("positive", Condition.of(parse("v > 0"), SCHEMA), 1.0),
+        Filter("positive", ExpressionPredicate.of(parse("v > 0"), SCHEMA), 1.0),
         Filter("small", OnPandas(lambda k: k <= 3, ("k",)), 2.0),
         Filter("named", OnRows(lambda s: None if s is None else s.startswith("a"), ("s",)), 5.0, after=("positive",)),
         Filter("always", OnArrow(lambda rows: np.ones(rows.num_rows, bool)), 1.0, profilable=False),

@@ -6,9 +6,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from flag_filters import scanned_view
 
 from penstock.experiments.agreedy.workload import blocks
-from penstock.operators.filtering.policies.agreedy import AGreedy, scanned_view
+from penstock.operators.filtering.policies.agreedy import AGreedy
 from penstock.operators.filtering.policies.independent import Independent
 from penstock.operators.filtering.policies.local_swaps import LocalSwaps
 from penstock.operators.filtering.policies.sweep import Sweep

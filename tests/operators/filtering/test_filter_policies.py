@@ -7,10 +7,11 @@ from itertools import permutations
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from flag_filters import scanned_view
 from hypothesis import given, settings
 
 from penstock.operators.filtering.contract import FilterOrder, arranged, checked_order
-from penstock.operators.filtering.policies.agreedy import AGreedy, scanned_view
+from penstock.operators.filtering.policies.agreedy import AGreedy
 from penstock.operators.filtering.policies.fixed import Fixed, Random
 from penstock.operators.filtering.policies.independent import Independent
 from penstock.operators.filtering.policies.local_swaps import LocalSwaps

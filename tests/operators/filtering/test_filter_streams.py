@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.experiments.agreedy.tuple_at_a_time import Run, base_costs, play
-from penstock.experiments.agreedy.workload import ROOT, block_stream, correlated, overlapping, permuted, reversed_halfway
+from penstock.experiments.agreedy.workload import ROOT, Masks, blocks, correlated, hundred, permuted, reversed_halfway
 from penstock.operators.filtering.contract import FilterOrder
 from penstock.operators.filtering.policies.agreedy import AGreedy
 from penstock.operators.filtering.policies.table import make_order
@@ -144,6 +144,17 @@ def test_less_alpha_means_fewer_changes():
             ratio = known.cost(policy.order()) / known.cost(known.optimal())
             found += [policy.corrections, played.base, round(ratio, 4)]
         assert tuple(found) == expected
+
+
+def overlapping(seed: int, rows: int, filters: int) -> Masks:
+    """Example 6: all filters but the last reject the same 51 %, the last one the other 49 %."""
+    values = hundred(seed, rows)
+    return np.where(values > 49, np.int64((1 << (filters - 1)) - 1), np.int64(1 << (filters - 1)))
+
+
+def block_stream(seed: int, rows: int, filters: int, change: int) -> Masks:
+    """Example 7 as a stream that changes at one row."""
+    return blocks(hundred(seed, rows), filters, np.arange(rows) >= change)
 
 
 def test_g3_example_6_as_a_stream():

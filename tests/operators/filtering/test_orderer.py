@@ -186,13 +186,6 @@ def test_profiles_grow_old_although_nothing_is_profiled():
     assert operator.report().now == 77
 
 
-def test_an_order_can_be_imposed():
-    orderer = orderer_of(declared_cost=1.0)
-    decision = orderer.impose(["b", "a"])
-    assert decision is not None
-    assert decision.detail["mirror"]["order"] == [1, 0]
-
-
 def test_estimates_compare_current_greedy_and_optimal_order():
     orderer = orderer_of(rows=8, declared_cost=1.0)
     orderer.absorb(0, [report([1, 2, 2, 2])])

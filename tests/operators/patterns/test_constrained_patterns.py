@@ -21,8 +21,8 @@ from penstock.expressions.parse import parse
 from penstock.metadata.constraints.clauses import AtMostOnce, Constraint, Exclusive, Horn, Never, Prior, Require, Terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.supervision import ViolationPolicy
 from penstock.metadata.constraints.theory import Theory
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.model.elements import Heartbeat, Quarantined
 from penstock.model.event_patterns import EventOrder, Strategy, absent, atom, both, either, normalised, seq
 from penstock.model.pattern_terms import terms_of

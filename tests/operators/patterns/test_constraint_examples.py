@@ -14,13 +14,14 @@ from penstock.expressions.event_queries import EventQuery
 from penstock.metadata.constraints.clauses import Constraint, at_most_once, exclusive, horn, prior, require, terminal
 from penstock.metadata.constraints.conditions import ConditionOptions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
+from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Heartbeat, Quarantined
 from penstock.model.event_patterns import LastRun, Strategy, absent, atom, both, either, seq
 from penstock.operators.patterns import _scan
 from penstock.operators.patterns._events import Horizon, Search
-from penstock.operators.patterns.engine import PatternEngine
 from penstock.operators.patterns.operator import PatternMatch
+from penstock.operators.patterns.pattern_engine import PatternEngine
 from penstock.testing.reference import Row
 from penstock.testing.streams import batch_of
 
@@ -343,3 +344,16 @@ def test_constraints_may_change_at_a_restart() -> None:
     assert [each.text.split(";")[0] for each in out if isinstance(each, Quarantined)] == [
         "occurrence: C with A: C and A never occur together by exclusive(C, A)"
     ]
+
+
+def test_constraints_may_be_watched_no_longer_after_a_restart() -> None:
+    sought = query(seq("A", "B"), within=None, terminal=("Z",))
+    first = PatternMatch(sought, SCHEMA, constraints=ConstraintSet(("id",), ("A", "B", "C", "Z"), (prior("A", "C"),)))
+    first.on_batch(0, batch_of(events("a1"), SCHEMA))
+    first.on_metadata(0, Heartbeat(2))
+    first.on_batch(0, batch_of(events("b3"), SCHEMA))
+    second = PatternMatch(sought, SCHEMA)
+    second.restore(first.snapshot())
+    found = [each.num_rows for each in second.on_metadata(0, Heartbeat(9)) if isinstance(each, Batch)]
+    assert found == [1]
+    assert not any(name.startswith("traces") for name in second.snapshot().segments)

@@ -10,7 +10,7 @@ from pattern_cases import SCHEMA, answers, events, found_by_operator, query
 from penstock.errors import InvalidEventPattern
 from penstock.model.event_patterns import Strategy, atom, seq
 from penstock.model.schema import Schema
-from penstock.operators.patterns.conditions import Conditions
+from penstock.operators.patterns.conditions import PatternConditions
 from penstock.operators.patterns.operator import PatternMatch
 
 LARGE = 2**63 - 1
@@ -47,7 +47,7 @@ def test_arithmetic_overflow_and_null_agree_with_the_reference(condition: str, p
 
 def test_what_concerns_one_event_is_computed_before_the_search() -> None:
     sought = query(seq(atom("A", "a"), atom("B", "b")), "a.p > 3", "lower(a.s) = b.s", "a.p + 1 < b.p * 2")
-    conditions = Conditions(sought, Schema.from_arrow(SCHEMA))
+    conditions = PatternConditions(sought, Schema.from_arrow(SCHEMA))
     assert [[str(part) for part in parts] for parts in conditions.local] == [["p > 3"], []]
     assert [str(expr) for expr in conditions.translation.derived] == ["lower(s)", "s", "p + 1L", "p * 2L"]
     assert all(each.program >= 0 for each in conditions.across)

@@ -9,6 +9,8 @@ from itertools import count, groupby
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from pattern_cases import SCHEMA, events, query
@@ -19,16 +21,17 @@ from test_trace_slots import POLICIES, RULES, endless_queries, tapes
 from penstock.errors import NeverMatches
 from penstock.expressions.event_queries import EventQuery
 from penstock.kernel.contracts import State, Steered, Timed
-from penstock.metadata.constraints.bank import REASONS
 from penstock.metadata.constraints.clauses import Constraint, at_most_once, exclusive, horn, prior, require, terminal
 from penstock.metadata.constraints.conditions import ConditionOptions, FailingConditions
 from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.exact import TraceEvent
-from penstock.metadata.constraints.tracking import TraceState, TraceStatus, Tracker
+from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.event_patterns import EventOrder, either, seq
 from penstock.operators.patterns import leaf_masks
+from penstock.operators.patterns._constraints import REASONS
 from penstock.operators.patterns.operator import PatternMatch
+from penstock.testing.constraint_reference import TraceState, TraceStatus, Tracker
 from penstock.testing.reference import Row
 from penstock.testing.streams import batch_of, run, run_with_restarts, stream_of
 from penstock.testing.tapes import batch_cuts
@@ -120,6 +123,20 @@ def test_reasoning_is_timed_by_the_clock_of_the_host() -> None:
     assert search.counters()["reasoning_ns"] == 3 * 5
 
 
+def test_a_watched_trace_takes_few_bytes_beside_what_is_stored() -> None:
+    rules = ConstraintSet(("id",), ("A", "B", "C", "Z"), (exclusive("B", "C"),))
+    search, plain = (PatternMatch(query(seq("A", "B"), **ENDLESS), SCHEMA, constraints=each) for each in (rules, None))
+    count = 20_000
+    values = {"type": pa.array(["A"] * count), "id": pa.array(np.arange(count))}
+    columns = [values.get(item.name, pa.nulls(count, item.type)) for item in SCHEMA]
+    rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    search.on_batch(0, Batch(rows, np.arange(count), np.arange(count)))
+    search.on_metadata(0, Heartbeat(count))
+    assert search.counters()["watched_traces"] == count
+    assert search.working_bytes < 50 * count
+    assert plain.working_bytes == 0
+
+
 NEW = ("ended_traces", "probes", "peak_kept_events", "reasoning_ns")
 
 
@@ -148,7 +165,7 @@ def test_counters_outlive_a_restart_and_an_older_state_begins_them_at_nothing() 
     assert {found[name] for name in NEW} == {0}
 
 
-# -- against the plain tracker --------------------------------------------------------------------------------------------
+# -- against the reference --------------------------------------------------------------------------------------------
 
 
 def blamed(conditions: FailingConditions, before: TraceState, after: TraceState, group: Sequence[TraceEvent]) -> tuple[str, str]:
@@ -251,7 +268,7 @@ TYPES = st.sampled_from([ALPHABET, ALPHABET, MANY_TYPES])
 
 @given(endless_queries(), tapes(25), RULES, OPTIONS, TYPES, batch_cuts(), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_counters_are_those_of_the_plain_tracker(sought, rows, drawn, chosen, types, cuts, has_table):
+def test_counters_are_those_of_the_reference(sought, rows, drawn, chosen, types, cuts, has_table):
     with pytest.MonkeyPatch.context() as patched:
         if not has_table:
             patched.setattr(leaf_masks, "_FEW", 0)

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled, entrance, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
 from penstock.experiments.joins.pwjoin._leaving import advance, delete_if_empty, expire, fire, propagate
 from penstock.experiments.joins.pwjoin._lists import gather, insert, purge_list
-from penstock.experiments.joins.pwjoin._markers import recall, remember, settle_when_many
+from penstock.experiments.joins.pwjoin._markers import recall, remember
 from penstock.experiments.joins.pwjoin._output import combinations, emit_mark, emit_results, has_room, save_counts
-from penstock.experiments.joins.pwjoin._reference import compiled, entry
 from penstock.experiments.joins.pwjoin._schedule import schedule
 from penstock.experiments.joins.pwjoin._windows import count_arrival, holds_nothing, place_in_window, tick
 from penstock.model.elements import FOREVER
@@ -31,11 +27,7 @@ _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VI
 # -- tuples -----------------------------------------------------------------------------------------------------------
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _probe(m: Any, inode: Any, stream: Any) -> Any:
     """Gather the partners of a tuple; the number of combinations.
 
@@ -54,11 +46,7 @@ def _probe(m: Any, inode: Any, stream: Any) -> Any:
     return combinations(m, stream)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, status: Any) -> Any:
     """Store a tuple that can still have partners."""
     if (mask | (1 << stream)) == m.numbers[lay.ALL]:
@@ -74,11 +62,7 @@ def _keep(m: Any, inode: Any, stream: Any, key: Any, item: Any, mask: Any, statu
     return _STORED
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)
@@ -174,7 +158,7 @@ def _purge_last_open(m: Any, inode: Any, mask: Any) -> None:
 # -- items ------------------------------------------------------------------------------------------------------------
 
 
-@entry
+@entrance
 def run_cluster(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, start: Any, stop: Any) -> Any:
     """Process items; returns the first that was not: all are done, results need room, or markers are to be merged."""
     for item in range(start, stop):
@@ -191,7 +175,6 @@ def run_cluster(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any
         if m.streams[stream, lay.BY_ROWS]:
             expire(m, stream)
             fire(m, stream, item)
-        settle_when_many(m)
         if m.numbers[lay.SETTLE]:
             return item + 1
     return stop

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins._hashing import bucket_of
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 from penstock.model.elements import FOREVER
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def look_up(m: Any, table: Any, key: Any) -> Any:
     """The I-Node of a key, or NONE."""
     m.counts[lay.N_LOOKUPS] += 1
@@ -31,11 +23,7 @@ def look_up(m: Any, table: Any, key: Any) -> Any:
     return lay.NONE
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def new_inode(m: Any, table: Any, key: Any, mask: Any, status: Any) -> Any:
     """An I-Node with empty value lists, first in its bucket."""
     inode = m.numbers[lay.INODES_FREE]
@@ -61,11 +49,7 @@ def new_inode(m: Any, table: Any, key: Any, mask: Any, status: Any) -> Any:
     return inode
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def free_inode(m: Any, inode: Any) -> None:
     """Take an I-Node out of the index; its lists must be empty."""
     table = m.inodes[inode, lay.TABLE]

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import free_inode
 from penstock.experiments.joins.pwjoin._lists import drop_first, kill, purge_list
 from penstock.experiments.joins.pwjoin._markers import remember, remembered
 from penstock.experiments.joins.pwjoin._output import emit_mark
-from penstock.experiments.joins.pwjoin._reference import compiled
 from penstock.experiments.joins.pwjoin._schedule import unschedule
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def retire(m: Any, inode: Any, status: Any) -> None:
     """Delete an I-Node with all its tuples (ER-10); what was announced of its key is remembered."""
     key = m.inodes[inode, lay.KEY]
@@ -45,22 +37,14 @@ def propagate(m: Any, inode: Any, stream: Any, item: Any) -> None:
     retire(m, inode, lay.PROPAGATED)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def delete_if_empty(m: Any, inode: Any) -> None:
     """Without tuples and announcement nothing is lost with an I-Node; a scheduled key is propagated anyway."""
     if m.inodes[inode, lay.NONEMPTY] == 0 and m.inodes[inode, lay.STATUS] != lay.SCHEDULED:
         retire(m, inode, m.inodes[inode, lay.STATUS])
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def expire(m: Any, stream: Any) -> None:
     """Remove what has left the window from the head of a time list; nodes of purged tuples are skipped (ER-7)."""
     limit = m.streams[stream, lay.LIMIT]
@@ -85,15 +69,6 @@ def fire(m: Any, stream: Any, item: Any) -> None:
         propagate(m, inode, stream, item)
 
 
-<<<<<<< HEAD
-@compiled
-def advance(m: Any, item: Any) -> None:
-    """Bring windows and schedule up to date; every item does it before anything else (ER-31)."""
-    for stream in range(m.numbers[lay.STREAMS]):
-        expire(m, stream)
-    for stream in range(m.numbers[lay.STREAMS]):
-        fire(m, stream, item)
-=======
 @woven
 def advance(m: Any, item: Any) -> None:
     """Bring windows and schedule up to date; every item does it before anything else (ER-31)."""
@@ -105,4 +80,3 @@ def advance(m: Any, item: Any) -> None:
     for stream in range(len(m.streams)):
         if m.streams[stream, lay.DUE]:
             fire(m, stream, item)
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def new_node(m: Any, owner: Any, stream: Any, at: Any, item: Any) -> Any:
     """A node from the recycle bin, or a new one, at the end of the time list of its stream; it shall get a value list too."""
     node = m.numbers[lay.NODES_FREE]
@@ -43,11 +35,7 @@ def new_node(m: Any, owner: Any, stream: Any, at: Any, item: Any) -> Any:
     return node
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def unlinked(m: Any, node: Any, link: Any) -> None:
     """The node left one of its lists; in none any more, it goes to the recycle bin."""
     m.nodes[node, lay.LINKS] &= ~link
@@ -56,11 +44,7 @@ def unlinked(m: Any, node: Any, link: Any) -> None:
         m.numbers[lay.NODES_FREE] = node
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def drop_first(m: Any, stream: Any) -> None:
     """Move the begin of the window by one node."""
     node = m.streams[stream, lay.FIRST]
@@ -71,11 +55,7 @@ def drop_first(m: Any, stream: Any) -> None:
     unlinked(m, node, lay.IN_TIME)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def insert(m: Any, inode: Any, stream: Any, at: Any, item: Any) -> None:
     """Store a tuple: at the end of the time list of its stream and of its value list."""
     node = new_node(m, inode, stream, at, item)
@@ -91,11 +71,7 @@ def insert(m: Any, inode: Any, stream: Any, at: Any, item: Any) -> None:
     m.lists[inode, stream, lay.LAST] = at
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def kill(m: Any, node: Any, stream: Any) -> None:
     """The tuple of a node is gone; the node itself waits until the lists it is in are walked (lazy deletion)."""
     inode = m.nodes[node, lay.OWNER]
@@ -106,11 +82,7 @@ def kill(m: Any, node: Any, stream: Any) -> None:
     m.streams[stream, lay.STORED] -= 1
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def purge_list(m: Any, inode: Any, stream: Any) -> None:
     """Remove a whole value list."""
     node = m.lists[inode, stream, lay.HEAD]
@@ -126,11 +98,7 @@ def purge_list(m: Any, inode: Any, stream: Any) -> None:
     m.lists[inode, stream, lay.TAIL] = lay.NONE
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def gather(m: Any, inode: Any, stream: Any, start: Any) -> None:
     """Copy the live nodes of a value list to the scratch from `start` on; dead ones are unlinked (ER-8)."""
     nodes, scratch = m.nodes, m.scratch

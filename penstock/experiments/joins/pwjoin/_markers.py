@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins._hashing import slot_of
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 
 #: Recent keys that are merged at once, unless there are many intervals already.
 _GATHERED = 1024
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def recall(m: Any, key: Any) -> Any:
     """Mask and status of a key that has no I-Node."""
     if m.numbers[lay.RECENT] == 0 and len(m.spans) == 0:
@@ -67,11 +59,7 @@ def remember(m: Any, key: Any, mask: Any, status: Any) -> None:
     m.recent[lay.R_MASK, place] = lay.MISSING if mask == m.numbers[lay.ALL] and m.numbers[lay.FORGETS] else mask
     m.recent[lay.R_STATUS, place] = status
     m.recent[lay.R_BORN, place] = m.numbers[lay.BORN]
-
-
-@compiled
-def settle_when_many(m: Any) -> None:
-    """Ask the host to merge when there are many recent keys for their purpose, or more entries than allowed."""
+    # The host is asked to merge when there are many recent keys for their purpose, or more entries than allowed.
     recent, spans = m.numbers[lay.RECENT], len(m.spans)
     if recent > max(_GATHERED, spans // 8) or recent + spans > m.numbers[lay.MOST_MARKERS]:
         m.numbers[lay.SETTLE] = 1

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def save_counts(m: Any) -> None:
     """Remember the counters, in case the results of a tuple find no room and it is tried again."""
     if m.numbers[lay.COLLECTS]:
@@ -24,11 +16,7 @@ def save_counts(m: Any) -> None:
             m.saved[at] = m.counts[at]
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def has_room(m: Any, number: Any) -> Any:
     """Whether so many results can be kept; otherwise the host is asked for room, and the tuple has not been counted."""
     if m.numbers[lay.COLLECTS] and m.numbers[lay.FOUND] + number > len(m.found):
@@ -52,11 +40,7 @@ def emit_mark(m: Any, key: Any, stream: Any, item: Any) -> None:
     m.counts[lay.N_PROPAGATED] += 1
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def combinations(m: Any, stream: Any) -> Any:
     """Number of combinations of the gathered partners."""
     number = 1
@@ -66,11 +50,7 @@ def combinations(m: Any, stream: Any) -> Any:
     return number
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def emit_results(m: Any, stream: Any, item: Any, number: Any) -> None:
     """Combine a tuple with its gathered partners, `number` combinations."""
     m.counts[lay.N_RESULTS] += number

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 
 
 @compiled

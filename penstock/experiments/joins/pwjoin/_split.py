@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import compiled, entrance, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._index import look_up, new_inode
 from penstock.experiments.joins.pwjoin._leaving import propagate, retire
 from penstock.experiments.joins.pwjoin._lists import drop_first, gather, insert, kill
-from penstock.experiments.joins.pwjoin._markers import recall, remember, settle_when_many
+from penstock.experiments.joins.pwjoin._markers import recall, remember
 from penstock.experiments.joins.pwjoin._output import combinations, emit_mark, emit_results, has_room, save_counts
-from penstock.experiments.joins.pwjoin._reference import compiled, entry
 from penstock.experiments.joins.pwjoin._windows import count_arrival, holds_nothing, place_in_window, tick
 
 _TUPLE, _PUNCTUATION = int(Kind.TUPLE), int(Kind.PUNCTUATION)
@@ -27,11 +23,7 @@ _STORED, _ON_THE_FLY, _DROPPED, _EXPIRED = int(Fate.STORED), int(Fate.PURGED_ON_
 _USED, _REDUNDANT, _VIOLATION = int(Fate.USED), int(Fate.REDUNDANT), int(Fate.VIOLATION)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _expire(m: Any, stream: Any, item: Any) -> None:
     """Remove what has left the window; the last tuple of an announced key takes the key along."""
     limit = m.streams[stream, lay.LIMIT]
@@ -85,11 +77,7 @@ def _announce(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _USED
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any:
     """Store a tuple that can still have partners."""
     if mask & (1 << (1 - stream)):
@@ -104,11 +92,7 @@ def _keep(m: Any, mine: Any, stream: Any, key: Any, item: Any, mask: Any) -> Any
     return _STORED
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)
@@ -141,7 +125,7 @@ def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     return True
 
 
-@entry
+@entrance
 def run_split(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, start: Any, stop: Any) -> Any:
     """Process items; returns the first that was not: all are done, results need room, or markers are to be merged."""
     for item in range(start, stop):
@@ -159,7 +143,6 @@ def run_split(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, 
             fates[item] = _announce(m, stream, keys[item], item)
         if m.streams[stream, lay.BY_ROWS]:
             _expire(m, stream, item)
-        settle_when_many(m)
         if m.numbers[lay.SETTLE]:
             return item + 1
     return stop

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import entrance, woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins._hashing import bucket_of
 from penstock.experiments.joins.items import Fate, Kind
 from penstock.experiments.joins.pwjoin import layout as lay
 from penstock.experiments.joins.pwjoin._lists import drop_first, new_node, unlinked
 from penstock.experiments.joins.pwjoin._output import combinations, emit_results, has_room, save_counts
-from penstock.experiments.joins.pwjoin._reference import compiled, entry
 from penstock.experiments.joins.pwjoin._windows import count_arrival, holds_nothing, place_in_window, tick
 
 _TUPLE, _PUNCTUATION = int(Kind.TUPLE), int(Kind.PUNCTUATION)
 _STORED, _EXPIRED, _IGNORED = int(Fate.STORED), int(Fate.EXPIRED), int(Fate.IGNORED)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _expire(m: Any, stream: Any) -> None:
     """The oldest tuple of a stream is also the first in its bucket."""
     limit = m.streams[stream, lay.LIMIT]
@@ -42,11 +34,7 @@ def _expire(m: Any, stream: Any) -> None:
         node = m.streams[stream, lay.FIRST]
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _scan(m: Any, other: Any, key: Any, start: Any) -> Any:
     """Walk the bucket of another stream's table; every tuple in it is looked at, whatever its key."""
     m.counts[lay.N_LOOKUPS] += 1
@@ -66,11 +54,7 @@ def _scan(m: Any, other: Any, key: Any, start: Any) -> Any:
     return end
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _probe(m: Any, stream: Any, key: Any) -> Any:
     """Probe one table after the other and stop at the first without a match; the number of combinations."""
     end = 0
@@ -83,11 +67,7 @@ def _probe(m: Any, stream: Any, key: Any) -> Any:
     return combinations(m, stream)
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _keep(m: Any, stream: Any, key: Any, item: Any) -> Any:
     if holds_nothing(m, stream):
         m.counts[lay.N_INVALIDATED] += 1
@@ -103,11 +83,7 @@ def _keep(m: Any, stream: Any, key: Any, item: Any) -> Any:
     return _STORED
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     """Join one tuple; False when the results need more room, and nothing has changed then."""
     save_counts(m)
@@ -120,7 +96,7 @@ def _tuple(m: Any, stream: Any, key: Any, item: Any, fates: Any) -> Any:
     return True
 
 
-@entry
+@entrance
 def run_tables(m: Any, kinds: Any, streams: Any, ts: Any, keys: Any, fates: Any, start: Any, stop: Any) -> Any:
     """Process items; returns the first that was not: all are done, or results need room."""
     for item in range(start, stop):

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-<<<<<<< HEAD
-=======
 from penstock.columnar.compiling import woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 from penstock.experiments.joins.pwjoin import layout as lay
-from penstock.experiments.joins.pwjoin._reference import compiled
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def tick(m: Any, ts: Any) -> None:
     """Time comes to `ts`: every kind of item moves it."""
     if ts > m.numbers[lay.NOW]:
@@ -26,11 +18,7 @@ def tick(m: Any, ts: Any) -> None:
                 m.streams[stream, lay.LIMIT] = ts - m.streams[stream, lay.WINDOW]
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def count_arrival(m: Any, stream: Any) -> None:
     """Tuples count whatever became of them, dropped ones too (ER-19); refused ones never were part of the stream."""
     m.streams[stream, lay.ARRIVED] += 1
@@ -38,21 +26,13 @@ def count_arrival(m: Any, stream: Any) -> None:
         m.streams[stream, lay.LIMIT] = m.streams[stream, lay.ARRIVED] - m.streams[stream, lay.WINDOW] + 1
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def place_in_window(m: Any, stream: Any) -> Any:
     """What the window of its stream sees of the tuple that arrives now: its time, or its number."""
     return m.streams[stream, lay.ARRIVED] + 1 if m.streams[stream, lay.BY_ROWS] else m.numbers[lay.NOW]
 
 
-<<<<<<< HEAD
-@compiled
-=======
 @woven
->>>>>>> ff64cf7 (perf(experiments): weave the loops of PWJoin together instead of counting references)
 def holds_nothing(m: Any, stream: Any) -> Any:
     """Whether the window of a stream is of no rows at all."""
     return m.streams[stream, lay.BY_ROWS] == 1 and m.streams[stream, lay.WINDOW] == 0

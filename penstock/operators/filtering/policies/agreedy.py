@@ -83,6 +83,7 @@ class AGreedy(WholeRows):
 
     Examples
     --------
+    >>> import numpy as np
     >>> order = AGreedy(2, OrderSettings(window_rows=4, min_fill=4))
     >>> rejected_by_second, both_known = np.full(4, 0b10, np.uint64), np.full(4, 0b11, np.uint64)
     >>> order.observe(rejected_by_second, both_known, costs=np.ones(2))
@@ -171,15 +172,3 @@ class AGreedy(WholeRows):
         """The view as the paper prints it: one list per position, from the diagonal on."""
         counts = self.view.counts
         return [counts[row, row:].tolist() for row in range(len(counts))]
-
-
-def scanned_view(words: UInt64s, order: Sequence[int]) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The view counted from the window alone, the slow and obvious way."""
-    found = np.zeros((len(order), len(order)), np.int64)
-    before = np.uint64(0)
-    for row, number in enumerate(order):
-        reaching = words[(words & before) == 0]
-        for column in range(row, len(order)):
-            found[row, column] = int(((reaching >> np.uint64(order[column])) & np.uint64(1)).sum())
-        before |= np.uint64(1 << number)
-    return found

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     covered: Any
 
 
-class Rules(NamedTuple):
+class RowSearchRules(NamedTuple):
     has_window: bool
     within: int
     skip: int
@@ -63,7 +63,7 @@ class Found(NamedTuple):
 
 @compiled
 def _find(  # pragma: no cover - compiled
-    rows: Rows, machine: Machine, rules: Rules, trail: Trail, floor: int, start: int, end: int, frontier: int
+    rows: Rows, machine: Machine, rules: RowSearchRules, trail: Trail, floor: int, start: int, end: int, frontier: int
 ) -> Any:
     """Search from one row: outcome, length, and the time by which it is known."""
     ts, table, places = rows.ts, machine.table, trail.places
@@ -128,7 +128,7 @@ def _find(  # pragma: no cover - compiled
 
 
 @compiled
-def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # pragma: no cover - compiled
+def _next_start(rules: RowSearchRules, labels: Any, start: int, length: int) -> Any:  # pragma: no cover - compiled
     if rules.skip == PAST_LAST or labels[0] < 0:
         return start + length
     target = 0
@@ -144,7 +144,7 @@ def _next_start(rules: Rules, labels: Any, start: int, length: int) -> Any:  # p
 
 
 @entrance
-def search(rows: Rows, machine: Machine, rules: Rules, trail: Trail, frontier: int) -> Any:  # pragma: no cover - compiled
+def search(rows: Rows, machine: Machine, rules: RowSearchRules, trail: Trail, frontier: int) -> Any:  # pragma: no cover - compiled
     """Matches, the first undecided start of each partition and where its last match ends, and a partition that is too much work
     (or -1).
     """

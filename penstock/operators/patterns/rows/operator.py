@@ -15,10 +15,10 @@ from penstock.model.elements import FOREVER, NEVER, Elements
 from penstock.model.schema import Schema
 from penstock.operators.patterns._events import Horizon
 from penstock.operators.patterns.by_time import SearchByTime
-from penstock.operators.patterns.engine import trace_codes
-from penstock.operators.patterns.rows.engine import Outcome, RowEngine, RowMatches
+from penstock.operators.patterns.pattern_engine import trace_codes
 from penstock.operators.patterns.rows.numbers import MatchNumbers
 from penstock.operators.patterns.rows.output import RowOutput
+from penstock.operators.patterns.rows.row_pattern_engine import RowMatches, RowPatternEngine, RowSearchOutcome
 from penstock.operators.segments import SegmentLog, sizes_of, stored_in
 from penstock.operators.waiting import Waiting, check_promise
 
@@ -75,7 +75,7 @@ class RowPatternMatch(SearchByTime):
         self.query = query
         given = Schema.from_arrow(input_schema, "the stream")
         schema = given.select(stored_columns(query, given))
-        self._engine = RowEngine(query, schema)
+        self._engine = RowPatternEngine(query, schema)
         self._rows = RowOutput(query, schema, output_of(query, given))
         self.output_schema = self._rows.output_schema
         self._columns = list(schema.names)
@@ -119,7 +119,7 @@ class RowPatternMatch(SearchByTime):
         columns = [*released.rows.columns, pa.array(np.zeros(released.num_rows, np.int8))]
         return released.with_rows(pa.RecordBatch.from_arrays(columns, schema=self._stored_schema))
 
-    def _keep(self, idle: Int64s, stored: Batch, outcome: Outcome) -> None:
+    def _keep(self, idle: Int64s, stored: Batch, outcome: RowSearchOutcome) -> None:
         """Remember the rows of partitions that were not looked at, and of the others what later matches need."""
         rows = np.flatnonzero(outcome.keep)
         taken = stored.take(rows)

@@ -18,7 +18,7 @@ from penstock.expressions.typing import FLOATS, INTEGERS
 from penstock.model.batch import Batch, Int64s
 from penstock.model.schema import Schema
 from penstock.operators.patterns.rows._search import NOBODY, run_aggregates
-from penstock.operators.patterns.rows.engine import RowMatches
+from penstock.operators.patterns.rows.row_pattern_engine import RowMatches
 
 
 @dataclass(frozen=True, slots=True)

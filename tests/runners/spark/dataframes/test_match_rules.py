@@ -14,7 +14,7 @@ from penstock.errors import (
     UnknownEventType,
 )
 from penstock.language.application import parse_application, parse_query
-from penstock.metadata.constraints.supervision import ViolationPolicy
+from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.runners.spark.dataframes.matching import Rules

@@ -19,7 +19,17 @@ from penstock.operators.patterns._events import Horizon, hash_matches, sort_by_c
 from penstock.operators.patterns._machine import new_scratch
 from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.match_set import chosen_parts
-from penstock.operators.patterns.rows._search import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT, UNMATCHED, Found, Rows, Rules, search
+from penstock.operators.patterns.rows._search import (
+    PAST_LAST,
+    TO_FIRST,
+    TO_LAST,
+    TO_NEXT,
+    UNMATCHED,
+    Found,
+    Rows,
+    RowSearchRules,
+    search,
+)
 from penstock.operators.patterns.rows._trail import Machine, new_trail
 from penstock.operators.patterns.rows.conditions import RowConditions, shifted_name
 from penstock.operators.patterns.rows.program import Program
@@ -80,7 +90,7 @@ class RowMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RowSearchOutcome:
     """Matches, and of each stored row whether it is kept, what it then serves for (`BEHIND`, `COVERED`), and when to look again."""
 
     matches: RowMatches
@@ -89,7 +99,7 @@ class Outcome:
     due: Int64s
 
 
-class RowEngine:
+class RowPatternEngine:
     """A row query compiled for rows of a schema.
 
     Parameters
@@ -116,11 +126,11 @@ class RowEngine:
         self._programs, self._scratch = conditions.translation.programs, new_scratch()
         self._rules = self._rules_of(query)
 
-    def _rules_of(self, query: RowQuery) -> Rules:
+    def _rules_of(self, query: RowQuery) -> RowSearchRules:
         target = self._bits_of(query.after.variable) if query.after.variable else 0
         has_window = query.within is not None
         remembers = all(number < 0 for number in self.conditions.program)
-        return Rules(
+        return RowSearchRules(
             has_window, query.within or 0, _SKIPS[query.after.to], target, remembers, query.most_steps, query.shows_unmatched
         )
 
@@ -128,7 +138,7 @@ class RowEngine:
         """A bit for each variable whose rows a name means."""
         return sum(1 << self.query.variables.index(variable) for variable in self.query.members(name))
 
-    def search(self, stored: Batch, codes: Int64s, number: int, roles: npt.NDArray[np.int8], horizon: Horizon) -> Outcome:
+    def search(self, stored: Batch, codes: Int64s, number: int, roles: npt.NDArray[np.int8], horizon: Horizon) -> RowSearchOutcome:
         """Search partitions for what is decided from `horizon.old` on and before `horizon.new`.
 
         Parameters
@@ -156,7 +166,7 @@ class RowEngine:
         found, resume, covered, crowded = search(rows, machine, self._rules, trail, horizon.new)
         if crowded >= 0:
             self._refuse(stored, order[rows.bounds[crowded]])
-        return Outcome(self._matches(found, rows, order, stored, horizon), *self._kept(rows, resume, covered, order))
+        return RowSearchOutcome(self._matches(found, rows, order, stored, horizon), *self._kept(rows, resume, covered, order))
 
     def _bits(self, wide: pa.RecordBatch) -> Int64s:
         bits = np.zeros(wide.num_rows, np.int64)

@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given, settings
 
 from penstock.metadata.residence import mean_residences
-from penstock.plan.analysis.lifetimes import mean_residence, relative_state
 
 lengths = st.floats(0.1, 50)
 lags = st.floats(-1, 4)
+
+
+def mean_residence(window: float, lifespan: float, lag: float) -> float:
+    """The stay of rows of one value, which the partner closes so many lifespans after its first row."""
+    return float(mean_residences(window, [lifespan], [lag * lifespan])[0])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def test_er15_the_printed_cases_4_and_5_jump_or_outlive_the_window() -> None:
 def test_er16_state_grows_with_the_window_and_its_share_of_the_window_falls() -> None:
     windows = np.linspace(1, 40, 30)
     stays = [mean_residence(window, 10, 0.8) for window in windows]
-    shares = [relative_state(window, 10, 0.8) for window in windows]
+    shares = [stay / window for stay, window in zip(stays, windows, strict=True)]
     assert stays == sorted(stays)
     assert shares == sorted(shares, reverse=True)
 

@@ -35,7 +35,7 @@ from penstock.operators.patterns._lists import with_lists
 from penstock.operators.patterns._machine import Values, new_scratch
 from penstock.operators.patterns._runs import follow
 from penstock.operators.patterns._scan import scan
-from penstock.operators.patterns.conditions import Conditions, OwnCondition
+from penstock.operators.patterns.conditions import OwnCondition, PatternConditions
 from penstock.operators.patterns.event_values import values_of
 from penstock.operators.patterns.match_set import MatchSet
 from penstock.operators.patterns.tables import ANY, NAMED, TERMINAL, WATCHED, Watched, rules_of, tables_of
@@ -47,7 +47,7 @@ _MOST_CLASSES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """What a search found, and for each row given which bits of its class to keep (0: none) and when to look again."""
 
     matches: MatchSet
@@ -106,7 +106,7 @@ class PatternEngine:
         self._kind_by_text = np.array([self._kinds.get(name, -1) for name in [*names, ""]], np.int64)
         for name in (query.type_column, *query.key, *([query.position_column] if query.position_column else [])):
             self.schema.index(name)
-        self.conditions = Conditions(query, self.schema)
+        self.conditions = PatternConditions(query, self.schema)
         self.rules = rules_of(query)
         self._tables = [tables_of(term, query, self.conditions) for term in query.terms]
         self._programs, self._scratch = self.conditions.translation.programs, new_scratch()
@@ -240,7 +240,7 @@ class PatternEngine:
 
     def search(
         self, stored: Batch, chosen: Int64s, classes: Int64s, codes: Int64s, number: int, horizon: Horizon, outlook: Outlook | None
-    ) -> Outcome:
+    ) -> SearchOutcome:
         """Matches decided within the horizon among chosen rows, which are in order within each code.
 
         Parameters
@@ -269,7 +269,7 @@ class PatternEngine:
         if outlook is not None:
             rows_keep = self._still_useful(classes, rows_keep, outlook.usable)
         united = self._united(found, view)
-        return Outcome(replace(united, rows=chosen[united.rows]), rows_keep, rows_due)
+        return SearchOutcome(replace(united, rows=chosen[united.rows]), rows_keep, rows_due)
 
     def _view(self, stored: Batch, chosen: Int64s, classes: Int64s) -> Batch:
         """What the search reads of rows, and no more."""

@@ -1,4 +1,4 @@
-"""Following one trace against the failing conditions of a query: the plain form that judges the compiled ones.
+"""Following one trace against the failing conditions of a query: slow and plain, it judges the compiled loop.
 
 For each group of simultaneous events: match first, then ask the tables. An event may both match a leaf and be a trigger, and
 a simultaneous one may still match, so that asking earlier would lose matches.
@@ -13,6 +13,7 @@ from enum import StrEnum
 from penstock.metadata.constraints.conditions import FailingConditions
 from penstock.metadata.constraints.exact import ExactReasoner, ExactState, TraceEvent, newly_matched
 from penstock.metadata.constraints.theory import bits
+from penstock.metadata.constraints.violations import Violation, ViolationDetector
 
 
 class TraceStatus(StrEnum):
@@ -106,29 +107,6 @@ class Tracker:
             after = self._reasoned(replace(after, status=self._status(after)), events)
         return replace(after, status=TraceStatus.ENDED) if types & self.theory.terminals else after
 
-    def reconsider(self, state: TraceState, matched: int) -> TraceState:
-        """The state when leaves lost their events to the window: with a leaf unmatched and its type gone, no match follows."""
-        after = replace(state, matched=matched)
-        if state.status is not TraceStatus.LIVE:
-            return after
-        gone, failed = self._leaves_of_types(after.dead) & ~matched, after.failed
-        for number, partition in enumerate(self.graph.partitions):
-            if partition.leaves & gone:
-                failed |= 1 << number
-        failed, alive = self.conditions.settled(failed, after.alive)
-        after = replace(after, failed=failed, alive=alive)
-        # Complete matches may still wait for an absence to be confirmed, so the trace counts as exhausted, not as failed.
-        return replace(after, status=TraceStatus.LIVE if self._status(after) is TraceStatus.LIVE else TraceStatus.EXHAUSTED)
-
-    def impossible(self, state: TraceState) -> int:
-        """Types of which no further event can come: an absence of such a type is settled."""
-        found = state.dead
-        for number in range(len(self.theory.names)):
-            forced = self.theory.closure(state.seen | 1 << number)
-            if forced & (self.theory.falsity | (state.dead & ~state.seen)):
-                found |= 1 << number
-        return found
-
     def _matched(self, state: TraceState, matched: int) -> TraceState:
         return replace(state, matched=matched, has_matched=state.has_matched or self.graph.is_matched(matched))
 
@@ -165,3 +143,25 @@ class Tracker:
 
     def _leaves_of_types(self, types: int) -> int:
         return sum(1 << leaf for leaf, name in enumerate(self.graph.types) if types >> self.theory.code[name] & 1)
+
+
+def group_violations(detector: ViolationDetector, seen: int, types: int) -> list[Violation]:
+    """Violations shown by simultaneous events of these types, after the types seen before."""
+    found, theory = list[Violation](), detector.theory
+    for number in bits(types):
+        # Of two simultaneous events the later numbered one reports.
+        found += detector.on_event(number, seen, types & ((2 << number) - 1))
+    is_new = theory.is_contradiction(seen | types) and not theory.is_contradiction(seen)
+    if is_new and not any(one.kind == "occurrence" for one in found):
+        last = theory.members(types)[-1]
+        found.append(Violation("occurrence", last, "", theory.proof(seen | types, theory.falsity), False))
+    return found
+
+
+def trace_violations(detector: ViolationDetector, groups: Iterable[int]) -> list[Violation]:
+    """All violations of a complete trace, given as the types of each group of simultaneous events."""
+    seen, found = 0, list[Violation]()
+    for types in groups:
+        found += group_violations(detector, seen, types)
+        seen |= types
+    return found + detector.on_end(seen)
