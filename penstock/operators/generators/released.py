@@ -11,10 +11,10 @@ from penstock.columnar.hashing import hash_columns
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Element
 from penstock.model.masks import booleans, comparable
-from penstock.model.patterns import Pattern, between, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import Pattern, between, one_of_array
 
 
 def released(buffer: Batch, column: str, pieces: int, is_sorted: bool) -> Iterator[Element]:

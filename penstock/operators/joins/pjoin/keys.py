@@ -11,7 +11,7 @@ from penstock.columnar.hashing import fixed_words, hash_columns
 from penstock.columnar.matching import equal_keys, is_one_to_one
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask, comparable
-from penstock.model.patterns import Pattern
+from penstock.model.value_sets import Pattern
 from penstock.operators.joins.pjoin import _loops, layout
 
 #: Keys nobody needs are looked for after a doubling and so many more.

@@ -17,9 +17,9 @@ from penstock.metadata.announcements import Announcements
 from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
-from penstock.model.patterns import constant, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import constant, one_of_array
 from penstock.operators.joins.pjoin.core import Core
 
 #: Place of the output in the list of those who know; the sides are 0 and 1.

@@ -19,10 +19,10 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Herald, Metadata, Quarantined, Request
 from penstock.model.masks import Mask
-from penstock.model.patterns import ANY
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import scoped_from_herald
+from penstock.model.value_sets import ANY
 from penstock.model.windows import Lifespan, Unbounded, Window
 from penstock.operators.joins.pjoin.config import Access, PJoinConfig
 from penstock.operators.joins.pjoin.engine import Engine
@@ -73,7 +73,7 @@ class PJoin:
 
     Examples
     --------
-    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.value_sets import constant
     >>> schemas = [pa.schema({"a.k": pa.int64()}), pa.schema({"b.k": pa.int64()})]
     >>> join = PJoin(schemas, [["a.k"], ["b.k"]], [Unbounded(), Unbounded()], pa.schema([*schemas[0], *schemas[1]]))
     >>> one = Batch(pa.RecordBatch.from_pydict({"a.k": [5]}), np.array([1]), np.array([0]))

@@ -9,8 +9,8 @@ import numpy as np
 
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
-from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern
 from penstock.operators.joins.pjoin import _disk_loops, layout
 from penstock.operators.joins.pjoin.core import Core
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.model.batch import Int64s
-from penstock.model.patterns import Pattern
+from penstock.model.value_sets import Pattern
 
 Kinds = npt.NDArray[np.int8]
 

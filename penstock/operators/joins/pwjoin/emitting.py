@@ -11,8 +11,8 @@ from penstock.columnar.matching import newest_and_place
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.model.batch import Batch, Int64s
-from penstock.model.patterns import ANY, Pattern
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import ANY, Pattern
 from penstock.operators.joins.pwjoin.keys import BookCodes, OrdinalCodes
 from penstock.operators.joins.pwjoin.rows import RowStore
 from penstock.operators.joins.pwjoin.trace import Marks

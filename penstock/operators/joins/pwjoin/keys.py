@@ -14,8 +14,8 @@ from penstock.errors import InvalidPlan
 from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
 from penstock.model.batch import Int64s, int64s
 from penstock.model.masks import comparable
-from penstock.model.patterns import ANY, Pattern, constant, one_of, one_of_array
 from penstock.model.scalars import plain
+from penstock.model.value_sets import ANY, Pattern, constant, one_of, one_of_array
 from penstock.operators.joins.pwjoin._numbering import fill, number_keys
 from penstock.operators.joins.pwjoin.trace import GREATEST_KEY, LEAST_KEY
 from penstock.operators.segments import SegmentLog

@@ -62,7 +62,7 @@ class PWJoin:
 
     Examples
     --------
-    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.value_sets import constant
     >>> from penstock.model.windows import Sliding
     >>> schemas = [pa.schema({"a.k": pa.int64()}), pa.schema({"b.k": pa.int64()})]
     >>> join = PWJoin(schemas, [["a.k"], ["b.k"]], [Sliding(10), Sliding(5)], pa.schema([*schemas[0], *schemas[1]]))

@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 
-from penstock.model.patterns import ANY, Pattern, between, constant, one_of
+from penstock.model.value_sets import ANY, Pattern, between, constant, one_of
 from penstock.operators.joins.pjoin.config import Access, DiskJoin, ForgetClosed, PJoinConfig
 from penstock.operators.joins.pjoin.registry import STANDARD, Condition, Event, Listener, Registry, Rule
 from penstock.operators.joins.pjoin.trace import IDLE, PUNCTUATION, REQUEST, TUPLE, Items, Trace

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.model.batch import Batch
 from penstock.model.elements import Request
-from penstock.model.patterns import ANY, Pattern, between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import ANY, Pattern, between, constant
 from penstock.model.windows import Unbounded
 from penstock.operators.joins.pjoin.config import PJoinConfig
 from penstock.operators.joins.pjoin.operator import PJoin

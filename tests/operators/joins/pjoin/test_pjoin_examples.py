@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.expressions.aggregates import AggregateCall
 from penstock.model.batch import Batch
-from penstock.model.patterns import Pattern, between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern, between, constant
 from penstock.model.windows import Lifespan, Unbounded
 from penstock.operators.group_by.operator import GroupBy
 from penstock.operators.joins.pjoin.config import DiskJoin, PJoinConfig

@@ -17,8 +17,8 @@ from penstock.expressions.parse import parse
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Control, End, Heartbeat, Herald, Quarantined, Request
-from penstock.model.patterns import ANY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import ANY, between, constant, one_of
 from penstock.model.windows import Lifespan, Sliding, Unbounded
 from penstock.operators.joins.pjoin.config import Access, PJoinConfig
 from penstock.operators.joins.pjoin.operator import PJoin, XJoin

@@ -14,7 +14,7 @@ from pjoin_cases import registries
 
 from penstock.columnar.hashing import UInt64s
 from penstock.errors import InvalidConfiguration, StateUnwritable
-from penstock.model.patterns import between
+from penstock.model.value_sets import between
 from penstock.operators.joins.pjoin import keys as keys_module
 from penstock.operators.joins.pjoin.config import PJoinConfig, UnboundedStateWarning
 from penstock.operators.joins.pjoin.items import run_items

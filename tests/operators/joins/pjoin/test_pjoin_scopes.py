@@ -16,9 +16,9 @@ from penstock.kernel.contracts import State
 from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Element, Heartbeat, Herald
-from penstock.model.patterns import Pattern, between, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import Pattern, between, one_of
 from penstock.model.windows import Unbounded
 from penstock.operators.joins.pjoin import layout
 from penstock.operators.joins.pjoin.config import Access, DiskJoin, PJoinConfig

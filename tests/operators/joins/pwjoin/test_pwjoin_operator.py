@@ -17,8 +17,8 @@ from penstock.errors import InvalidPlan, PunctuationViolated
 from penstock.expressions.parse import parse
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Quarantined
-from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between, constant, one_of
 from penstock.model.windows import Lifespan, Rows, Sliding, Unbounded
 from penstock.operators.joins.pwjoin.config import JoinConfig, JoinWindow
 from penstock.operators.joins.pwjoin.operator import MWJoin, PWJoin

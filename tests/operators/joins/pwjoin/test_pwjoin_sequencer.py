@@ -14,8 +14,8 @@ from test_pwjoin_operator import in_rows, inputs, schema_of, schemas_of
 
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Routed
-from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between
 from penstock.model.windows import Rows, Sliding, Unbounded
 from penstock.operators.joins.pwjoin.config import JoinWindow
 from penstock.operators.joins.pwjoin.operator import PWJoin
