@@ -36,8 +36,8 @@ from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
-from penstock.model.patterns import one_of_array
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import one_of_array
 from penstock.model.windows import Sliding
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.runners.local.runner import LocalRunner

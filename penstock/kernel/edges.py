@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.kernel.packets import LAST, Packet
 from penstock.metadata.generation import ClusterEdge, OpenClusters, coded_clusters, decoded_clusters
-from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import decode, encode
+from penstock.model.value_sets import Pattern, between, constant, one_of
 
 
 class Edges:

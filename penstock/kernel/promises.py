@@ -22,9 +22,9 @@ from penstock.metadata.generation import closed_by_rule, cluster_edge
 from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import ConstraintKind, Generator, GeneratorKind, StreamDeclaration
 from penstock.model.masks import Mask, comparable
-from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import encode, plain
+from penstock.model.value_sets import Pattern
 
 
 def derive(

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from penstock.kernel.sharding import shard_of
 from penstock.model.batch import Batch, Int64s
-from penstock.model.patterns import constant, one_of, one_of_sorted
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import constant, one_of, one_of_sorted
 
 #: Instead of key columns: every shard gets a copy of every row.
 EVERYWHERE = ("*",)

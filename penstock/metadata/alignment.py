@@ -31,7 +31,7 @@ class Alignment:
 
     Examples
     --------
-    >>> from penstock.model.patterns import between, constant
+    >>> from penstock.model.value_sets import between, constant
     >>> alignment = Alignment(partitions=[0, 1])
     >>> alignment.announce(0, Punctuation(("item",), (between(1, 9),)))
     []

@@ -14,10 +14,10 @@ import pyarrow as pa
 from penstock.metadata.attribute_set import AttributeSet, Widen
 from penstock.metadata.combinations import combinations_in
 from penstock.model.masks import Mask
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
 from penstock.model.schema import Schema
+from penstock.model.value_sets import constant
 
 #: Listed values of several attributes are looked up one by one up to this many combinations.
 EXPAND_LIMIT = 1000

@@ -11,8 +11,8 @@ import pyarrow as pa
 from penstock.metadata.intervals import Int64s, IntervalSet
 from penstock.metadata.ordinals import has_ordinals, interval_pattern, limits, ordinal, ordinals, span, value_at
 from penstock.model.masks import Mask, booleans, comparable, in_value_set, value_set
-from penstock.model.patterns import ANY, Pattern, between, constant, one_of, one_of_sorted
 from penstock.model.scalars import plain
+from penstock.model.value_sets import ANY, Pattern, between, constant, one_of, one_of_sorted
 
 #: The last value that cannot occur here after each of the given ones.
 Widen: TypeAlias = Callable[[Int64s], Int64s]

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.model.batch import Batch, Int64s
 from penstock.model.masks import Mask, comparable
-from penstock.model.patterns import between, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between, one_of
 
 
 def merged(marks: Iterable[Punctuation]) -> list[Punctuation]:
@@ -24,7 +24,7 @@ def merged(marks: Iterable[Punctuation]) -> list[Punctuation]:
 
     Examples
     --------
-    >>> from penstock.model.patterns import between, constant
+    >>> from penstock.model.value_sets import between, constant
     >>> [str(mark) for mark in merged(Punctuation.of(("item",), item=constant(value)) for value in (3, 1))]
     ['⟨item={1,3}⟩']
     >>> [str(mark) for mark in merged(Punctuation.of(("item",), item=between(low, low + 4)) for low in (10, 15, 30))]

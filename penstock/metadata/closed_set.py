@@ -39,7 +39,7 @@ class ClosedSet:
 
     Examples
     --------
-    >>> from penstock.model.patterns import between, constant
+    >>> from penstock.model.value_sets import between, constant
     >>> closed = ClosedSet.over(Schema.of(item_id=pa.int64(), price=pa.float64()), ["item_id"])
     >>> closed.add(Punctuation.of(("item_id", "price"), item_id=between(1, 99)))
     True

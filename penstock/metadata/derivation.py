@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.masks import booleans, comparable
-from penstock.model.patterns import Pattern, constant, one_of, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
+from penstock.model.value_sets import Pattern, constant, one_of, one_of_array
 
 Int64s = npt.NDArray[np.int64]
 

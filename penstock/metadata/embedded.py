@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import InvalidPattern, suggestion
-from penstock.model.patterns import ANY, EMPTY, Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
 from penstock.model.schema import Schema, sql_type
+from penstock.model.value_sets import ANY, EMPTY, Pattern, between, constant, one_of
 
 #: Characters of a text that a message repeats.
 _MOST_SHOWN = 200

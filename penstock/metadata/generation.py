@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask, booleans, comparable
-from penstock.model.patterns import Pattern, one_of, one_of_array
 from penstock.model.scalars import decode, encode, plain
+from penstock.model.value_sets import Pattern, one_of, one_of_array
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from penstock.model.batch import Int64s
 from penstock.model.masks import Mask, comparable
-from penstock.model.patterns import one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import one_of_array
 
 #: A JSON object with one member, a whole number of at most 18 digits or a text without escapes.
 _FORM = r'^\{"(?P<name>[^"\\]+)": ?(?:(?P<number>-?(?:0|[1-9][0-9]{0,17}))|"(?P<text>[^"\\\x00-\x1f]*)")\}$'

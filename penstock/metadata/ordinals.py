@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.model.masks import Mask, booleans, comparable, exact, is_whole
-from penstock.model.patterns import Pattern, between
 from penstock.model.scalars import NAN, plain
+from penstock.model.value_sets import Pattern, between
 
 Int64s = npt.NDArray[np.int64]
 

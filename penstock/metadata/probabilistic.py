@@ -119,7 +119,7 @@ def propagated(pattern: Punctuation, causes: Iterable[ScopedPunctuation | Punctu
 
     Examples
     --------
-    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.value_sets import constant
     >>> item = Punctuation.of(("item",), item=constant(180))
     >>> doubt = ScopedPunctuation((item,), confidence=0.9, is_positive=False)
     >>> print(propagated(item, [item, doubt]), propagated(item, [item, item]))

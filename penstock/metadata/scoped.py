@@ -19,10 +19,10 @@ from typing import Any
 
 from penstock.errors import InvalidPattern
 from penstock.metadata.embedded import read_json, read_punctuation
-from penstock.model.patterns import Pattern
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import Pattern
 
 #: Reserved words of the embedded form; no attribute can be called so without quotes.
 NEXT, CONFIDENCE = "$next", "$confidence"
@@ -81,7 +81,7 @@ class ScopeBoard:
 
     Examples
     --------
-    >>> from penstock.model.patterns import between
+    >>> from penstock.model.value_sets import between
     >>> board = ScopeBoard()
     >>> board.see_partition(0), board.see_partition(1)
     (None, None)

@@ -23,9 +23,9 @@ from penstock.metadata.closed_set import ClosedSet
 from penstock.metadata.residence import mean_residences
 from penstock.model.batch import Batch, Int64s
 from penstock.model.masks import booleans
-from penstock.model.patterns import one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field
+from penstock.model.value_sets import one_of
 
 #: Values whose life is recorded at a time, and finished lives remembered for each input.
 SAMPLED_VALUES = 1024
@@ -110,7 +110,7 @@ class JoinWatch:
 
     Examples
     --------
-    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.value_sets import constant
     >>> watch = JoinWatch([WatchedInput(("a",)), WatchedInput(("b",))])
     >>> def rows(name, *keys_and_times):
     ...     keys, times = zip(*keys_and_times)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from penstock.errors import Defect, InvalidPattern, suggestion
 from penstock.model.masks import Mask
-from penstock.model.patterns import ANY, EMPTY, Pattern
 from penstock.model.scalars import fits, readable
 from penstock.model.schema import Field, Schema, sql_type
+from penstock.model.value_sets import ANY, EMPTY, Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Punctuation:
 
     Examples
     --------
-    >>> from penstock.model.patterns import one_of
+    >>> from penstock.model.value_sets import one_of
     >>> closed = Punctuation.of(("item_id", "bidder_id"), item_id=one_of([1001, 2004]))
     >>> print(closed, closed.matches({"item_id": 1001, "bidder_id": 7}))
     ⟨item_id={1001,2004}, bidder_id=*⟩ True
@@ -132,7 +132,7 @@ class Punctuation:
 
         Examples
         --------
-        >>> from penstock.model.patterns import constant
+        >>> from penstock.model.value_sets import constant
         >>> print(Punctuation(("B", "C"), (constant(5), ANY)).extend(["A", "B", "C"]))
         ⟨A=*, B=5, C=*⟩
         """

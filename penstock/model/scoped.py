@@ -45,7 +45,7 @@ class ScopedPunctuation:
 
     Examples
     --------
-    >>> from penstock.model.patterns import between
+    >>> from penstock.model.value_sets import between
     >>> hot = ScopedPunctuation.next_rows(5000, Punctuation.of(("A",), A=between(2001)))
     >>> print(hot)
     ⟨next 5000: A=[2001,∞)⟩

@@ -10,8 +10,8 @@ from penstock.expressions.evaluate import evaluate
 from penstock.expressions.nodes import Column, Expr
 from penstock.model.batch import Batch
 from penstock.model.elements import Elements, End, Metadata
-from penstock.model.patterns import ANY, Pattern
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import ANY, Pattern
 from penstock.operators.base import Stateless
 
 

@@ -15,7 +15,7 @@ from penstock.kernel.contracts import Operator
 from penstock.kernel.segments import encode_segment
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Element, Heartbeat, Quarantined, Routed
-from penstock.model.patterns import Pattern
+from penstock.model.value_sets import Pattern
 from penstock.testing.reference import Row, comparable
 from penstock.testing.streams import bag, batch_of, broken_promises
 from penstock.testing.tapes import KEYS, Arrivals, Tape, deliver, drive, drive_with_restarts, merged, patterns, reborn, split, tapes

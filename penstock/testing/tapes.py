@@ -16,8 +16,8 @@ from penstock.kernel.contracts import Operator, State
 from penstock.kernel.segments import decode_meta, decode_segment, encode_meta, encode_segment
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Element, Heartbeat
-from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern, between, constant, one_of
 from penstock.testing.reference import Row
 from penstock.testing.streams import batch_of
 

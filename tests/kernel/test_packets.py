@@ -12,8 +12,8 @@ import pytest
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Control
-from penstock.model.patterns import ANY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import ANY, between, constant, one_of
 
 
 def batch(rows: int) -> Batch:

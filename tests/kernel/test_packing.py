@@ -19,9 +19,9 @@ from penstock.kernel.sharding import shard_of
 from penstock.kernel.spreading import lives_in, split_mark
 from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
 from penstock.model.elements import NEVER
-from penstock.model.patterns import between, constant, one_of, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field, Schema
+from penstock.model.value_sets import between, constant, one_of, one_of_array
 
 SCHEMA = Schema.of(ts=pa.int64(), k=pa.int64(), s=pa.string())
 

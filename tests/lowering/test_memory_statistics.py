@@ -18,8 +18,8 @@ from penstock.lowering.statistics import JoinMemory, MemoryMonitor, with_statist
 from penstock.metadata.statistics import JoinWatch, WatchedInput
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat
-from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between, constant, one_of
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.operators.watched import Watched

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.metadata.alignment import Alignment
-from penstock.model.patterns import ANY, EMPTY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import ANY, EMPTY, between, constant, one_of
 
 KEYS = [None, 0, 1, 2]
 ROWS = [(a, b) for a in KEYS for b in KEYS]

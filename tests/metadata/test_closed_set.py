@@ -14,9 +14,9 @@ from penstock.metadata.closed_set import ClosedSet
 from penstock.metadata.combinations import combinations_in
 from penstock.metadata.intervals import IntervalSet
 from penstock.metadata.ordinals import float_ordinals, interval_pattern, ordinal, ordinals, span, value_at
-from penstock.model.patterns import ANY, EMPTY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import TIMESTAMP, Field, Schema
+from penstock.model.value_sets import ANY, EMPTY, between, constant, one_of
 
 NAN, INF = float("nan"), float("inf")
 LEAST, GREATEST = -(2**63), 2**63 - 1

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.metadata.closed_set import ClosedSet
 from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
-from penstock.model.patterns import constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field
+from penstock.model.value_sets import constant, one_of
 
 NAN = float("nan")
 

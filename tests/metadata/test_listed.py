@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 
 from penstock.metadata.embedded import read_punctuation
 from penstock.metadata.listed import read_listed
-from penstock.model.patterns import constant
 from penstock.model.schema import Schema
+from penstock.model.value_sets import constant
 
 SCHEMA = Schema.of(k=pa.int32(), S=pa.string(), x=pa.float64(), ts=pa.timestamp("us", tz="UTC"))
 

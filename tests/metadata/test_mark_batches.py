@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 
 from penstock.metadata.batches import follows_its_punctuation, merged
 from penstock.model.batch import Batch
-from penstock.model.patterns import Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern, between, constant, one_of
 
 NAMES = ("k", "v")
 VALUES = range(-3, 16)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from penstock.metadata.announcements import Announcements
 from penstock.metadata.closed_set import ClosedSet
 from penstock.metadata.intervals import IntervalSet
-from penstock.model.patterns import ANY, Pattern, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import ANY, Pattern, between, constant, one_of
 
 VALUES = range(-3, 16)
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from penstock.errors import InvalidDeclaration, InvalidPattern
 from penstock.metadata.probabilistic import RecallBudget, joint_confidence, propagated
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import constant
 
 ITEM = Punctuation.of(("item",), item=constant(180))
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from penstock.errors import InvalidPattern
 from penstock.metadata.scoped import ScopeBoard, coded, decoded, read_statement
 from penstock.model.elements import Herald
-from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
+from penstock.model.value_sets import between, constant, one_of
 
 SCHEMA = Schema.of(A=pa.int64(), B=pa.string())
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.metadata.announcements import Announcements
-from penstock.model.patterns import ANY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import ANY, between, constant, one_of
 
 SCHEMA = Schema.of(item=pa.int64(), name=pa.string(), price=pa.float64())
 ITEMS = st.integers(-20, 20)

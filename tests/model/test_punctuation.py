@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import Defect, InvalidPattern
-from penstock.model.patterns import ANY, EMPTY, between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field, Schema
+from penstock.model.value_sets import ANY, EMPTY, between, constant, one_of
 
 BID = Schema(
     (Field("item_id", pa.int64()), Field("bidder_id", pa.int64()), Field("bid_price", pa.float64())),

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from penstock.errors import Defect
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, End, Heartbeat
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import constant
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.distinct import Distinct
 from penstock.testing import reference

@@ -12,8 +12,8 @@ from penstock.errors import Defect, NumericOverflow
 from penstock.expressions.aggregates import AggregateCall
 from penstock.expressions.nodes import Column
 from penstock.model.elements import FOREVER, End, Heartbeat, Herald
-from penstock.model.patterns import between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between, constant
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.operators.group_by.operator import GroupBy
 from penstock.testing import reference

@@ -13,8 +13,8 @@ from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.parse import parse
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat, Herald, Quarantined, Request, Routed
-from penstock.model.patterns import Pattern, between, constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern, between, constant
 from penstock.operators.project import Project
 from penstock.operators.select import GroupFilter, Select
 from penstock.operators.split import Split

@@ -14,10 +14,10 @@ from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Element, Elements, End, Heartbeat, Metadata
 from penstock.model.masks import booleans, comparable
-from penstock.model.patterns import Pattern, between, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import Pattern, between, one_of_array
 from penstock.operators.segments import SegmentLog
 
 #: Low bits of a position that name the source partition, where partitions count their own offsets.

@@ -16,9 +16,9 @@ from penstock.model.batch import Batch, Int64s, int64s
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.masks import booleans
-from penstock.model.patterns import one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import one_of_array
 from penstock.operators.segments import SegmentLog
 
 _STORED = ("value", "end")

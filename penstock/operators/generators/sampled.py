@@ -12,11 +12,11 @@ from penstock.kernel.contracts import State
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Element, Elements, End, Metadata
 from penstock.model.masks import comparable
-from penstock.model.patterns import Pattern, between
 from penstock.model.punctuation import Punctuation
 from penstock.model.scalars import plain
 from penstock.model.schema import Schema
 from penstock.model.scoped import ScopedPunctuation
+from penstock.model.value_sets import Pattern, between
 from penstock.operators.segments import SegmentLog
 
 

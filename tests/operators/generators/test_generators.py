@@ -18,9 +18,9 @@ from penstock.metadata.derivation import ClusteredAttribute, UniqueAttribute
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, Heartbeat, Herald, Quarantined
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import scoped_from_herald
+from penstock.model.value_sets import constant
 from penstock.operators.generators.buffered import Buffered
 from penstock.operators.generators.closing_times import ClosingTimes
 from penstock.operators.generators.sampled import Sampled

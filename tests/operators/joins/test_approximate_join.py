@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from penstock.metadata.probabilistic import RecallBudget
 from penstock.model.batch import Batch
 from penstock.model.elements import Herald
-from penstock.model.patterns import between, constant
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
+from penstock.model.value_sets import between, constant
 from penstock.model.windows import Unbounded
 from penstock.operators.joins.approximate import ApproximateJoin, expected_recall
 from penstock.operators.joins.window_join import WindowJoin

@@ -18,8 +18,8 @@ from test_window_join import inputs, memories, schema_of
 
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat, Routed
-from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between
 from penstock.model.windows import Lifespan, Rows, Sliding, Unbounded
 from penstock.operators.joins.counted_join import CountedJoin, RowWindowJoin
 from penstock.operators.joins.ordering.sequencer import Sequencer, ranks_before

@@ -18,9 +18,9 @@ from penstock.model.batch import Batch
 from penstock.model.declarations import Source, StreamDeclaration
 from penstock.model.elements import FOREVER, NEVER, End, Heartbeat
 from penstock.model.join_kinds import JoinKind
-from penstock.model.patterns import ANY, Pattern, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import ANY, Pattern, constant, one_of
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.operators.joins.preserving_join import PreservingJoin
 from penstock.plan.nodes import relational as nodes

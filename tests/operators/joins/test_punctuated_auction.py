@@ -8,8 +8,8 @@ from penstock.kernel.contracts import Operator
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import FOREVER, Heartbeat
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import constant
 from penstock.model.windows import Sliding, Unbounded
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.runners.local.runner import LocalRunner

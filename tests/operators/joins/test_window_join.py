@@ -17,8 +17,8 @@ from penstock.errors import InvalidPlan
 from penstock.expressions.parse import parse
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Heartbeat
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import constant
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.plan.nodes import relational as nodes

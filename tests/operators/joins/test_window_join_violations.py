@@ -14,8 +14,8 @@ from penstock.errors import InvalidPlan, PunctuationViolated
 from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Quarantined
-from penstock.model.patterns import constant, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import constant, one_of
 from penstock.model.windows import Lifespan, Sliding, Unbounded, Window
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing import reference

@@ -13,9 +13,9 @@ from penstock.errors import PenstockError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.metadata.embedded import read_punctuation, write_punctuation
-from penstock.model.patterns import between, constant, one_of
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import TIMESTAMP, Schema
+from penstock.model.value_sets import between, constant, one_of
 from penstock.testing.undisturbed import undisturbed
 
 SCHEMA = Schema.of(k=pa.int64(), s=pa.string(), x=pa.float64(), ts=TIMESTAMP)

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from penstock.metadata.announcements import Announcements
 from penstock.model.join_kinds import JoinKind
-from penstock.model.patterns import Pattern, one_of
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import Pattern, one_of
 from penstock.operators.joins.forgetting.propagation import Propagation
 
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.metadata.announcements import Announcements
-from penstock.model.patterns import ANY, EMPTY, Pattern, one_of_array
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
+from penstock.model.value_sets import ANY, EMPTY, Pattern, one_of_array
 from penstock.operators.joins.storing.row_store import RowStore
 
 

@@ -76,7 +76,7 @@ class MarkerLimit:
 
     Examples
     --------
-    >>> from penstock.model.patterns import constant
+    >>> from penstock.model.value_sets import constant
     >>> from penstock.model.punctuation import Punctuation
     >>> schema, limit = Schema.of(item=pa.int64()), MarkerLimit(4)
     >>> known = Announcements(schema)

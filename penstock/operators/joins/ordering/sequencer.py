@@ -11,8 +11,8 @@ import pyarrow as pa
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Routed
-from penstock.model.patterns import between
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import between
 from penstock.model.windows import Lifespan
 from penstock.operators.joins.ordering.ordering import Ordering
 

@@ -14,8 +14,8 @@ from mjoin_oracle import CHANGE, deltas_of, edge, make_join, schema_of
 from penstock.errors import InvalidConfiguration, InvalidPlan, InvalidWindow, UnknownColumn
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, Control, End, Heartbeat, Herald, Quarantined, Request
-from penstock.model.patterns import constant
 from penstock.model.punctuation import Punctuation
+from penstock.model.value_sets import constant
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
 from penstock.operators.joins.matching.multiway.checking import MOST_PROBES
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan

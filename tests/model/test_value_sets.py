@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model.patterns import ANY, EMPTY, Pattern, between, constant, one_of, one_of_array
 from penstock.model.schema import TIMESTAMP
+from penstock.model.value_sets import ANY, EMPTY, Pattern, between, constant, one_of, one_of_array
 
 NAN, INF = float("nan"), float("inf")
 BIG = 2**53

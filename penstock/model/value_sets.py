@@ -1,4 +1,4 @@
-"""Patterns: sets of values of one attribute, closed under intersection.
+"""Sets of values of one attribute, closed under intersection: the patterns of a punctuation.
 
 A pattern is a wildcard, a constant, a range with any kind of bounds, a list, or empty. Constructors return the simplest
 form, so equal sets written differently mostly compare equal; what depends on the attribute's type (`(3,4)` holds no
