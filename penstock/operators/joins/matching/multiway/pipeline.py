@@ -22,7 +22,7 @@ from penstock.operators.joins.matching.multiway.search import Combos, Search, Sp
 from penstock.operators.joins.storing.chained_rows import Window
 
 #: How many rows are combined first; after that as many as promise so many combinations.
-_FIRST_SURVIVORS, _MOST_COMBOS = 4096, 1 << 20
+_FIRST_SURVIVORS, _MOST_COMBOS = 512, 1 << 20
 
 _COUNTS = ("tuples", "survivors", "false_survivors", "profiled", "extra_probes", "reorderings")
 
