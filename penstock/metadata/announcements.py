@@ -269,12 +269,16 @@ class Announcements:
     def from_json(cls, coded: list[Any], schema: Schema | None = None, widen: Mapping[str, Widen] | None = None) -> Announcements:
         """Inverse of `to_json`."""
         known = cls(schema, widen)
+        known.add_json(coded)
+        return known
+
+    def add_json(self, coded: list[Any]) -> None:
+        """Add what `to_json` has written of others."""
         for item in coded:
             if "spans" in item:
-                known._column(item["spans"]).add_spans(np.array(item["lows"], np.int64), np.array(item["highs"], np.int64))
+                self._column(item["spans"]).add_spans(np.array(item["lows"], np.int64), np.array(item["highs"], np.int64))
             else:
-                known.add(Punctuation.from_json(item))
-        return known
+                self.add(Punctuation.from_json(item))
 
 
 def _constants_of(punctuation: Punctuation) -> tuple[Any, ...]:

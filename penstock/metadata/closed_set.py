@@ -134,15 +134,25 @@ class ClosedSet:
         """Forget what another set over the same attributes holds."""
         self._known.prune(other._known)
 
+    @classmethod
+    def of(cls, fields: Iterable[Field], known: Announcements, counts: Sequence[int] = (0, 0, 0)) -> ClosedSet:
+        """The closed values that announcements over the same attributes name."""
+        closed = cls(fields)
+        closed._known = known
+        closed.redundant, closed.useless, closed.not_exploitable = counts
+        return closed
+
+    @property
+    def counts(self) -> list[int]:
+        """Punctuations that closed nothing, by reason."""
+        return [self.redundant, self.useless, self.not_exploitable]
+
     def to_json(self) -> dict[str, Any]:
         """State that `from_json` turns back; the attributes are not part of it."""
-        counts = [self.redundant, self.useless, self.not_exploitable]
-        return {"known": self._known.to_json(), "counts": counts}
+        return {"known": self._known.to_json(), "counts": self.counts}
 
     @classmethod
     def from_json(cls, coded: dict[str, Any], fields: Iterable[Field]) -> ClosedSet:
         """Inverse of `to_json` for the same attributes."""
-        closed = cls(fields)
-        closed._known = Announcements.from_json(coded["known"], closed._schema)
-        closed.redundant, closed.useless, closed.not_exploitable = coded["counts"]
-        return closed
+        given = tuple(fields)
+        return cls.of(given, Announcements.from_json(coded["known"], Schema(given)), coded["counts"])

@@ -73,9 +73,9 @@ class SegmentLog:
     def reload(self, next_number: int, segments: Mapping[str, pa.RecordBatch]) -> None:
         """Take over what `stored` gave, and where numbering goes on; other logs' segments are left alone."""
         self.next = next_number
-        found = [(key.rpartition("-"), part) for key, part in segments.items()]
-        own = {int(number): part for (name, _, number), part in found if name == self.name}
-        self._parts = dict(sorted(own.items()))
+        # Others are not even asked for: a host may not hold all of them in memory.
+        own = {int(key.rpartition("-")[2]): key for key in segments if key.rpartition("-")[0] == self.name}
+        self._parts = {number: segments[own[number]] for number in sorted(own)}
 
 
 def sizes_of(logs: Iterable[SegmentLog]) -> dict[str, int]:

@@ -253,7 +253,7 @@ class PreservingJoin(WindowJoin):
         self._propagation.wait(port, mark)
         unmatched: list[Batch] = []
         other = 1 - port
-        if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark) and self._rows[other].num_rows:
+        if self._closes(port, mark) and self._rows[other].num_rows:
             unmatched = self._purge_closed(other, self._propagation.listed(port, mark))
         released = self._release()
         self._forget_when_grown()

@@ -28,6 +28,7 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.scoped import scoped_from_herald
 from penstock.model.windows import Lifespan, Window
+from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
 from penstock.operators.joins.forgetting.extents import extents_of
 from penstock.operators.joins.forgetting.propagation import Propagation
 from penstock.operators.joins.forgetting.violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
@@ -110,6 +111,7 @@ class WindowJoin:
         ports = range(len(self.keys))
         self._rows = [RowStore(f"{port}-", self.keys[port], self._useful_until(port)) for port in ports]
         self._closed = [ClosedSet.over(Schema.from_arrow(schemas[port]), self.keys[port]) for port in ports]
+        self._closed_logs = [AnnouncementLog(f"closed{port}") for port in ports]
         self._propagation = Propagation(schemas, self.keys, output_schema)
         self._frontiers = [NEVER for _ in ports]
         self._sent = NEVER
@@ -285,13 +287,21 @@ class WindowJoin:
 
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:
         among = self._propagation.wait(port, mark)
-        if mark.is_exploitable_for(self.keys[port]) and self._closed[port].add(mark):
+        if self._closes(port, mark):
             for other, rows in enumerate(self._rows):
                 if other != port and rows.num_rows:
                     rows.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
         released = self._release()
         self._forget_when_grown()
         return released
+
+    def _closes(self, port: int, mark: Punctuation) -> bool:
+        """Take a punctuation in; whether it closes keys that were open."""
+        own = mark.project(self.keys[port])
+        if own is None or not mark.is_exploitable_for(self.keys[port]) or not self._closed[port].add(own):
+            return False
+        self._closed_logs[port].note(own)
+        return True
 
     def _forget_when_grown(self) -> None:
         """Keys that every input has closed cannot come again, so nobody will ask for them; looked for after a doubling.
@@ -301,14 +311,16 @@ class WindowJoin:
         if self._closed_entries() > 2 * self._settled_entries + 64:
             by_all = reduce(and_, self._closed)
             if self.on_violation is None:
-                for known in self._closed:
+                for known, log in zip(self._closed, self._closed_logs, strict=True):
                     known.forget(by_all.named(known.names))
+                    log.rewrite()
             self._propagation.prune(by_all.announcements)
             self._settled_entries = self._closed_entries()
         if 2 * self._closed_entries() > self._limit.most:
-            self._limit.bound(
-                [*(known.announcements for known in self._closed), self._propagation.finished], self._marker_schemas()
-            )
+            remembered = [*(known.announcements for known in self._closed), self._propagation.finished]
+            if self._limit.bound(remembered, self._marker_schemas()):
+                for log in (*self._closed_logs, self._propagation.log):
+                    log.rewrite()
 
     def _marker_schemas(self) -> list[Schema]:
         return [*(Schema(known.fields) for known in self._closed), self._propagation.key_schema]
@@ -380,26 +392,36 @@ class WindowJoin:
     def snapshot(self) -> State:
         meta: dict[str, Any] = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": dict(self._counts)}
         meta["memory"] = self._memory.to_json()
-        meta["closed"] = [known.to_json() for known in self._closed]
-        meta["propagation"] = self._propagation.snapshot()
-        meta["limit"] = self._limit.to_json()
-        segments: dict[str, pa.RecordBatch] = {}
+        meta["closed"], segments = self._closed_state()
+        meta["propagation"], more = self._propagation.snapshot()
+        meta["limit"], old = self._limit.snapshot()
+        segments |= {**more, **old}
         for port, rows in enumerate(self._rows):
             part = prefixed(f"rows{port}", rows.snapshot())
             meta |= part.meta
             segments |= part.segments
         return State(meta, segments)
 
+    def _closed_state(self) -> tuple[list[Any], dict[str, pa.RecordBatch]]:
+        meta: list[Any] = []
+        segments: dict[str, pa.RecordBatch] = {}
+        for known, log in zip(self._closed, self._closed_logs, strict=True):
+            written, parts = log.snapshot(known.announcements)
+            meta.append({"log": written, "counts": known.counts})
+            segments |= parts
+        return meta, segments
+
     def restore(self, state: State) -> None:
         self._frontiers = list(state.meta["frontiers"])
         self._sent = state.meta["sent"]
         self._counts = dict(state.meta["counts"])
         self._memory = MemoryLimit(*state.meta["memory"])
-        self._limit.restore(state.meta["limit"], self._marker_schemas())
+        self._limit.restore(state.meta["limit"], self._marker_schemas(), state.segments)
         self._closed = [
-            ClosedSet.from_json(coded, known.fields) for coded, known in zip(state.meta["closed"], self._closed, strict=True)
+            ClosedSet.of(known.fields, log.restore(coded["log"], state.segments, Schema(known.fields)), coded["counts"])
+            for coded, known, log in zip(state.meta["closed"], self._closed, self._closed_logs, strict=True)
         ]
-        self._propagation.restore(state.meta["propagation"])
+        self._propagation.restore(state.meta["propagation"], state.segments)
         for port, rows in enumerate(self._rows):
             rows.restore(part_of(f"rows{port}", state), self._directory)
 

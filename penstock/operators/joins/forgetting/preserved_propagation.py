@@ -20,6 +20,8 @@ not match a row in which all of them are NULL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from penstock.metadata.announcements import Announcements
 from penstock.model.join_kinds import JoinKind
 from penstock.model.punctuation import Punctuation
 from penstock.model.value_sets import Pattern, one_of
+from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
 from penstock.operators.joins.forgetting.propagation import Propagation
 
 
@@ -42,14 +45,16 @@ class PreservedPropagation(Propagation):
         self.kind = kind
         #: What has been said on the key columns of each input, in the names of the first.
         self._said = [Announcements(self.key_schema) for _ in keys]
+        self._logs = [AnnouncementLog(f"said{port}") for port, _ in enumerate(keys)]
 
     @property
     def entries(self) -> int:
         return sum(said.entries for said in self._said)
 
     def prune(self, closed: Announcements) -> None:
-        for said in self._said:
+        for said, log in zip(self._said, self._logs, strict=True):
             said.prune(closed)
+            log.rewrite()
 
     def wait(self, port: int, mark: Punctuation) -> None:
         shown = self.kind.shows_pairs or port == 0
@@ -65,6 +70,7 @@ class PreservedPropagation(Propagation):
             fresh = None if said.is_empty else self._said[target].beyond(said)
             if fresh is not None and not fresh.is_empty:
                 self._said[target].add(fresh)
+                self._logs[target].note(fresh)
                 stated.append(self._on_keys_of(target, fresh))
         return stated
 
@@ -78,12 +84,17 @@ class PreservedPropagation(Propagation):
             mark = _never_all_null(mark)
         return [] if mark.is_empty else [mark]
 
-    def snapshot(self) -> Mapping[str, Any]:
-        return {**super().snapshot(), "said": [said.to_json() for said in self._said]}
+    def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
+        meta, segments = super().snapshot()
+        written = [log.snapshot(said) for said, log in zip(self._said, self._logs, strict=True)]
+        return {**meta, "said": [record for record, _ in written]}, reduce(
+            or_, (dict(parts) for _, parts in written), dict(segments)
+        )
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._said = [Announcements.from_json(coded, self.key_schema) for coded in state["said"]]
+    def restore(self, state: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> None:
+        super().restore(state, segments)
+        coded = zip(self._logs, state["said"], strict=True)
+        self._said = [log.restore(written, segments, self.key_schema) for log, written in coded]
 
 
 def _never_all_null(mark: Punctuation) -> Punctuation:

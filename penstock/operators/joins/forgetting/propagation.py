@@ -19,6 +19,7 @@ from penstock.metadata.announcements import Announcements
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.value_sets import ANY, EMPTY, Pattern, one_of_array
+from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
 from penstock.operators.joins.storing.row_store import RowStore
 
 
@@ -45,6 +46,7 @@ class Propagation:
         self.key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
         #: Keys no result will ever have again, in the names of the first input.
         self.finished = Announcements(self.key_schema)
+        self.log = AnnouncementLog("finished")
 
     @property
     def entries(self) -> int:
@@ -54,6 +56,7 @@ class Propagation:
     def prune(self, closed: Announcements) -> None:
         """Forget keys that cannot come again."""
         self.finished.prune(closed)
+        self.log.rewrite()
 
     def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
         """Keep a punctuation until it may leave; returns what `listed` does."""
@@ -137,6 +140,7 @@ class Propagation:
         if fresh is None or fresh.is_empty:
             return []
         self.finished.add(fresh)
+        self.log.note(fresh)
         return [self._on_keys_of(target, fresh) for target in range(len(self.keys))]
 
     def _announce_rest(self, port: int, restricted: Mapping[str, Pattern]) -> list[Punctuation]:
@@ -155,21 +159,20 @@ class Propagation:
         mask: npt.NDArray[np.bool_] = self.finished.mask(dict(zip(self.keys[0], columns, strict=True)), rows)
         return mask
 
-    def snapshot(self) -> Mapping[str, Any]:
-        return {
-            "values": [self._packed(port) for port in range(len(self.keys))],
-            "whole": [[mark.to_json() for mark in marks] for marks in self._whole],
-            "finished": self.finished.to_json(),
-        }
+    def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
+        written, segments = self.log.snapshot(self.finished)
+        values = [self._packed(port) for port in range(len(self.keys))]
+        whole = [[mark.to_json() for mark in marks] for marks in self._whole]
+        return {"values": values, "whole": whole, "finished": written}, segments
 
     def _packed(self, port: int) -> Any:
         if not len(self._hashes[port]):
             return None
         return Punctuation((self.keys[port][0],), (one_of_array(pa.concat_arrays(self._values[port])),)).to_json()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> None:
         patterns = [Punctuation.from_json(coded).patterns[0] if coded else EMPTY for coded in state["values"]]
         self._values = [[self._column(port, pattern)] for port, pattern in enumerate(patterns)]
         self._hashes = [hash_columns(columns, len(columns[0])) for columns in self._values]
         self._whole = [[Punctuation.from_json(coded) for coded in marks] for marks in state["whole"]]
-        self.finished = Announcements.from_json(state["finished"], self.key_schema)
+        self.finished = self.log.restore(state["finished"], segments, self.key_schema)

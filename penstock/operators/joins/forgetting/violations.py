@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,8 @@ from penstock.model.elements import Quarantined
 from penstock.model.masks import Mask
 from penstock.model.schema import Schema
 
-#: Values and intervals remembered unless told otherwise. They are part of every micro-batch's record: a hundred thousand
-#: are 1 to 3 MB and 50 ms, a million would be 30 MB and half a second (numbers) or six seconds (texts), and a row would cost
-#: twice as much (numbers) or twenty times (texts). PWJoin keeps its markers in an index of its own, and a million of them.
+#: Values and intervals remembered unless told otherwise. A micro-batch stores those that are new; what more of them cost is
+#: memory, and a row that is looked up among texts.
 MOST_MARKERS = 100_000
 
 
@@ -82,7 +82,7 @@ class MarkerLimit:
     >>> known = Announcements(schema)
     >>> for item in (10, 20, 30, 40, 50):
     ...     is_new = known.add(Punctuation.of(("item",), item=constant(item)))
-    ...     limit.bound([known], [schema])
+    ...     has_forgotten = limit.bound([known], [schema])
     >>> [known.contains({"item": item}) for item in (10, 20, 30, 40, 50)], limit.evicted
     ([False, False, False, True, True], 3)
     """
@@ -93,30 +93,48 @@ class MarkerLimit:
         self.most = most
         self.evicted = 0
         self._old: list[Announcements] = []
+        #: The same as a segment of state, and how often it has changed.
+        self._stored: pa.RecordBatch | None = None
+        self._version = 0
 
-    def bound(self, known: Sequence[Announcements], schemas: Sequence[Schema]) -> None:
-        """Forget in place what is too much; the sets are the same at each call, with the types of their attributes."""
+    def bound(self, known: Sequence[Announcements], schemas: Sequence[Schema]) -> bool:
+        """Forget in place what is too much; the sets are the same at each call, with the types of their attributes.
+
+        Returns whether anything was forgotten.
+        """
         entries = _entries(known)
-        if entries > self.most:
+        has_forgotten = entries > self.most
+        if has_forgotten:
             self._forget(known, self._old)
             if _entries(known) > self.most:
                 self._forget(known, _copies(known, schemas))
             self.evicted += entries - _entries(known)
-            self._old = []
+            self._set_old([])
         if not self._old and _entries(known) > self.most // 2:
-            self._old = _copies(known, schemas)
+            self._set_old(_copies(known, schemas))
+        return has_forgotten
+
+    def _set_old(self, old: list[Announcements]) -> None:
+        self._old = old
+        self._version += 1
+        texts = pa.array([json.dumps(known.to_json(), separators=(",", ":")) for known in old], pa.large_string())
+        self._stored = pa.RecordBatch.from_arrays([texts], ["text"])
 
     def _forget(self, known: Sequence[Announcements], old: Sequence[Announcements]) -> None:
         for mine, gone in zip(known, old, strict=False):  # none is old yet when all of them came at once
             mine.prune(gone)
 
-    def to_json(self) -> dict[str, Any]:
-        """State that `restore` takes over."""
-        return {"most": self.most, "evicted": self.evicted, "old": [known.to_json() for known in self._old]}
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
+        """State that `restore` takes over; what was written down is stored once, not with every micro-batch."""
+        segments = {f"markers-{self._version}": self._stored} if self._old and self._stored is not None else {}
+        return {"most": self.most, "evicted": self.evicted, "version": self._version}, segments
 
-    def restore(self, coded: dict[str, Any], schemas: Sequence[Schema]) -> None:
-        self.most, self.evicted = coded["most"], coded["evicted"]
-        self._old = [Announcements.from_json(old, schema) for old, schema in zip(coded["old"], schemas, strict=False)]
+    def restore(self, coded: dict[str, Any], schemas: Sequence[Schema], segments: Mapping[str, pa.RecordBatch]) -> None:
+        self.most, self.evicted, self._version = coded["most"], coded["evicted"], coded["version"]
+        self._stored, self._old = segments.get(f"markers-{self._version}"), []
+        if self._stored is not None:
+            old = zip(self._stored.column(0).to_pylist(), schemas, strict=False)
+            self._old = [Announcements.from_json(json.loads(text), schema) for text, schema in old]
 
 
 def _entries(known: Sequence[Announcements]) -> int:

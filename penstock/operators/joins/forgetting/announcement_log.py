@@ -1,0 +1,89 @@
+"""Closed values as segments of state: a micro-batch writes what it has closed, not all that is closed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.metadata.announcements import Announcements
+from penstock.model.punctuation import Punctuation
+from penstock.model.schema import Schema
+from penstock.operators.segments import SegmentLog
+
+_TEXTS = pa.schema({"text": pa.large_string()})
+#: What was noted may be so many values more than twice what is known: ranges grow together, and then few are left of many.
+_SPARE = 1024
+
+
+class AnnouncementLog:
+    """What has been added to some announcements since the last snapshot, and before.
+
+    Whoever adds a punctuation notes it here; whoever removes something says so, and everything is written anew.
+
+    Parameters
+    ----------
+    name
+        Distinguishes the logs of one operator in its snapshot.
+
+    Examples
+    --------
+    >>> from penstock.model.value_sets import constant
+    >>> schema = Schema.of(item=pa.int64())
+    >>> known, log = Announcements(schema), AnnouncementLog("closed")
+    >>> for item in (1, 5):
+    ...     mark = Punctuation.of(("item",), item=constant(item))
+    ...     log.note(mark) if known.add(mark) else None
+    >>> meta, segments = log.snapshot(known)
+    >>> other = AnnouncementLog("closed").restore(meta, segments, schema)
+    >>> other.contains({"item": 5}), other.contains({"item": 2})
+    (True, False)
+    """
+
+    def __init__(self, name: str) -> None:
+        self._log = SegmentLog(name)
+        self._fresh: list[Punctuation] = []
+        self._noted = 0
+        self._has_shrunk = False
+
+    def note(self, mark: Punctuation) -> None:
+        """Something new was added."""
+        self._fresh.append(mark)
+        self._noted += max((len(pattern.values) for pattern in mark.patterns if pattern.has_values), default=1)
+
+    def rewrite(self) -> None:
+        """Something was removed."""
+        self._has_shrunk = True
+
+    def snapshot(self, known: Announcements) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
+        """The record and the segments, for announcements of which every change was noted."""
+        if self._has_shrunk or self._noted > 2 * known.entries + _SPARE:
+            self._log.clear()
+            self._add([json.dumps(known.to_json(), separators=(",", ":"))])
+            self._noted = known.entries
+        elif self._fresh:
+            self._add([json.dumps([mark.to_json()], separators=(",", ":")) for mark in self._fresh])
+        self._fresh, self._has_shrunk = [], False
+        return {"next": self._log.next, "noted": self._noted}, self._log.stored()
+
+    def _add(self, texts: Sequence[str]) -> None:
+        """A new segment, together with those before it that are not much larger: so there are few, and each is rewritten seldom."""
+        rows = pa.RecordBatch.from_arrays([pa.array(texts, pa.large_string())], schema=_TEXTS)
+        for number in reversed(list(self._log)):
+            if self._log[number].nbytes > 2 * rows.nbytes:
+                break
+            rows = pa.concat_batches([self._log[number], rows])
+            self._log.drop(number)
+        self._log.add(rows)
+
+    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch], schema: Schema) -> Announcements:
+        """Take a snapshot over; what was known."""
+        self._log.reload(meta["next"], segments)
+        self._noted, self._fresh, self._has_shrunk = meta["noted"], [], False
+        known = Announcements(schema)
+        for number in self._log:
+            for text in self._log[number].column(0).to_pylist():
+                known.add_json(json.loads(text))
+        return known
