@@ -88,7 +88,9 @@ CREATE CQ q AS SELECT /*+ {} */ a.k FROM a [{window} 5], b [{window} 5] WHERE a.
 
 
 @pytest.mark.parametrize("window", ["RANGE", "ROWS"])
-@pytest.mark.parametrize("hint", ["PWJOIN(memory_bytes = 5)", "PWJOIN(MEMORY_BYTES = 7, on_violation = 'error')", "WJOIN()"])
+@pytest.mark.parametrize(
+    "hint", ["PWJOIN(memory_bytes = 5)", "PWJOIN(MEMORY_BYTES = 7, on_violation = 'error', max_drop_markers = 9)", "WJOIN()"]
+)
 def test_options_reach_every_kind_of_join(hint: str, window: str) -> None:
     catalog = parse_application(JOIN.format(hint, window=window))
     startable(catalog)

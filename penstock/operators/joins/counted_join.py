@@ -18,6 +18,7 @@ from penstock.model.elements import FOREVER, Control, Element, Elements, Heartbe
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan, Rows, Unbounded, Window
+from penstock.operators.joins.forgetting.violations import MOST_MARKERS
 from penstock.operators.joins.matching.combinations import Combination, piecewise
 from penstock.operators.joins.ordering.sequencer import Sequencer
 from penstock.operators.joins.storing.row_store import Run
@@ -32,7 +33,7 @@ class CountedJoin(WindowJoin):
 
     Parameters
     ----------
-    schemas, keys, windows, output_schema, residual, life, on_violation, heeds_punctuations, memory_bytes
+    schemas, keys, windows, output_schema, residual, life, on_violation, max_drop_markers, heeds_punctuations, memory_bytes
         As of `WindowJoin`; schemas and output without the ranks; windows are `Rows`, `Sliding` or `Unbounded`.
     ranks
         Names of the columns in which each row says, for each input, how many rows of it came before.
@@ -53,6 +54,7 @@ class CountedJoin(WindowJoin):
         *,
         ranks: Sequence[str],
         on_violation: RowPolicy | None = None,
+        max_drop_markers: int = MOST_MARKERS,
         heeds_punctuations: bool = True,
         memory_bytes: int | None = None,
     ) -> None:
@@ -61,7 +63,7 @@ class CountedJoin(WindowJoin):
         self._own_names = [schema.names for schema in schemas]
         in_time = [Unbounded() if isinstance(window, Rows) else window for window in windows]
         super().__init__(
-            schemas, keys, in_time, output_schema, residual, life, on_violation=on_violation,
+            schemas, keys, in_time, output_schema, residual, life, on_violation=on_violation, max_drop_markers=max_drop_markers,
             heeds_punctuations=heeds_punctuations, memory_bytes=memory_bytes,
         )  # fmt: skip
         #: How many rows of each input (second) every later row of an input (first) has before it at least.
