@@ -21,6 +21,8 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 #: Sets as rows of words, as wide as the members of the query's sets need.
 Sets: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
+_LEAST_SPARE = 256
+
 
 class StateColumns(NamedTuple):
     """One row per trace: types seen, leaves matched, partitions failed, terms alive, status, whether it has matched."""
@@ -109,7 +111,7 @@ def _taken(column: npt.NDArray[Any], slots: Int64s) -> npt.NDArray[Any]:
     return column.take(slots, axis=0)
 
 
-def with_room(column: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
+def with_room(column: npt.NDArray[Any], needed: int, spare: int = 0) -> npt.NDArray[Any]:
     """A column by slot with room for so many slots and some more, so that it is copied now and then and not with every batch."""
-    spare = np.zeros((needed + needed // 8 + 64 - len(column), *column.shape[1:]), column.dtype)
-    return np.concatenate((column, spare))
+    more = needed + max(needed // 8 + _LEAST_SPARE, spare) - len(column)
+    return np.concatenate((column, np.zeros((more, *column.shape[1:]), column.dtype)))

@@ -122,7 +122,7 @@ class TraceTable:
             place_events(order, ts, names, classes, traces, ends, placed, size, progress)
             if progress[0] == len(order):
                 break
-            self._make_room(size + int(progress[1]))
+            self._make_room(size + int(progress[1]), int(progress[1]))
         first = placed.first[: progress[1]]
         if len(first):
             self.states.add(len(first))
@@ -154,11 +154,11 @@ class TraceTable:
         found[codes[: len(slots)]] = slots
         return found[codes[len(slots) :]]
 
-    def _make_room(self, number: int) -> None:
-        """Room for traces behind so many slots."""
-        self._keys, self._is_over = with_room(self._keys[:number], number), with_room(self._is_over[:number], number)
+    def _make_room(self, number: int, spare: int) -> None:
+        """Room for traces behind so many slots; the more of them are new, the more may follow."""
+        self._keys, self._is_over = with_room(self._keys[:number], number, spare), with_room(self._is_over[:number], number, spare)
         if self.remembers_last:
-            self._last = with_room(self._last[:number], number)
+            self._last = with_room(self._last[:number], number, spare)
         if 4 * len(self._keys) > 3 * len(self._places):
             self._enter(number)
 

@@ -304,20 +304,22 @@ class TraceWatch:
         A trace that a constraint ended stays, because what comes then breaks that constraint.
         """
         slots, status, times = found.ended[:number], found.ended_before[:number], found.ended_at[:number]
-        gone = np.unique(slots[self.table.is_over[slots]])
+        over = slots[self.table.is_over[slots]]
         # A constraint ends a trace once. What the last event itself has shown came too late to lose a match.
         is_first = status != ENDED
         if self._silence is None:
             refused = self._ended(_Ended(slots[is_first], status[is_first], times[is_first]))
-        else:
-            refused = self._ended(_Ended(slots[is_first], status[is_first], self.table.last[slots[is_first]]))
-            silent = np.setdiff1d(np.union1d(silent, np.flatnonzero(self.table.last < frontier - self._silence)), gone)
-            status = self._states.columns.status.copy()
-            others = silent[status[silent] != ENDED]
-            status[events.slots] = found.before
-            refused += self._ended(_Ended(others, status[others], self.table.last[others]))
-            gone = np.concatenate([gone, silent])
-        self.table.end(gone)
+            self.table.end(np.unique(over))
+            return refused
+        refused = self._ended(_Ended(slots[is_first], status[is_first], self.table.last[slots[is_first]]))
+        is_gone = self.table.last < frontier - self._silence
+        is_gone[silent], is_gone[over] = True, False
+        status = self._states.columns.status.copy()
+        others = np.flatnonzero(is_gone & (status != ENDED))
+        status[events.slots] = found.before
+        refused += self._ended(_Ended(others, status[others], self.table.last[others]))
+        is_gone[over] = True
+        self.table.end(np.flatnonzero(is_gone))
         return refused
 
     def _ended(self, ended: _Ended) -> list[Quarantined]:
