@@ -39,7 +39,7 @@ class Commands(TyperGroup):
         except (typer.TyperException, typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            _complain("stopped at once; what was not finished is done again when the run is continued")
+            _complain("stopped at once; unfinished work is repeated when the run continues")
             raise typer.Exit(_INTERRUPTED) from None
         except Exception as error:
             if ctx.params.get("debug"):
@@ -69,7 +69,7 @@ def _known_policy(name: str) -> str:
 
 app = typer.Typer(
     cls=Commands,
-    help="Continuous queries on Apache Spark that use what is known about their streams.",
+    help="Continuous queries on PySpark Structured Streaming, with bounded state.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -77,9 +77,7 @@ app = typer.Typer(
 )
 
 File = Annotated[str, typer.Argument(metavar="FILE", help=f"An application in SQL, or an example: {', '.join(EXAMPLES)}.")]
-Reset = Annotated[
-    list[str] | None, typer.Option(help="A query that begins anew, without the state of the checkpoint; may be repeated.")
-]
+Reset = Annotated[list[str] | None, typer.Option(help="A query to start without its state in the checkpoint; may be repeated.")]
 OfRun = Annotated[Path | None, typer.Option(help="Directory of the run. Default: the only one in .penstock.")]
 Json = Annotated[bool, typer.Option("--json", help="Print data instead of text.")]
 Shards = Annotated[int, typer.Option(min=1, help="Parallel shards per stage.")]
@@ -94,13 +92,13 @@ def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks
 def run(
     file: File,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Directory of progress and state; a run continues there. Default: .penstock/NAME.")
+        Path | None, typer.Option(help="Directory of progress and state; a later run continues from it. Default: .penstock/NAME.")
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
     trigger: Annotated[str | None, typer.Option(help="Time between micro-batches, such as '1 second'.")] = None,
-    available_now: Annotated[bool, typer.Option("--available-now", help="Process what is there, then stop.")] = False,
+    available_now: Annotated[bool, typer.Option("--available-now", help="Process all available data, then stop.")] = False,
     shards: Annotated[int | None, typer.Option(min=1, help="Parallel shards per stage; fixed with the first run.")] = None,
-    master: Annotated[str | None, typer.Option(help="As for spark-submit, such as local[4].")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master as for spark-submit, such as local[4].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
     policy: Annotated[
         str, typer.Option(callback=_known_policy, help=f"Which operator of a shard runs next: {', '.join(POLICIES)}.")
@@ -112,17 +110,17 @@ def run(
     ] = False,
     memory: Annotated[
         str | None,
-        typer.Option(help="Limit for the state of all operators, such as '512 MB'; joins spill what is more."),
+        typer.Option(help="Limit for the state of all operators, such as '512 MB'; joins spill the rest to disk."),
     ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Go on beside files of other checkpoints in the output directories, under other names.")
+        bool, typer.Option("--append", help="Write beside files of other checkpoints in the output directories, with other names.")
     ] = False,
     reset: Reset = None,
     as_json: Json = False,
 ) -> None:
-    """Run an application until its data end, its time is over, or Ctrl-C.
+    """Run an application until its data ends, --seconds are over, or Ctrl-C.
 
-    On the checkpoint of an earlier text, queries that are the same go on with their state; see penstock diff.
+    If the checkpoint has an earlier version of the application, unchanged queries keep their state; see penstock diff.
     """
     from penstock.apps.running import default_checkpoint, parse_conf, run_application
     from penstock.runners.spark.terminal.foreground import RunOptions
@@ -141,9 +139,11 @@ def explain(
     file: File,
     as_json: Json = False,
     shards: Shards = 2,
-    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run: show its filters and joins as they stand.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Directory of a run: show the current state of its filters and joins.")
+    ] = None,
 ) -> None:
-    """Show how an application would run: operators, stages, keys, what bounds the state."""
+    """Show how an application would run: operators, rounds, keys, and what bounds the state."""
     from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins
     from penstock.lowering.explain import explain as explained
 
@@ -158,7 +158,7 @@ def tune(
     settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE …", help="Such as memory_bytes=100000000.")],
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
 ) -> None:
-    """Change parameters of joins while an application runs; its next micro-batch obeys."""
+    """Change parameters of joins while an application runs, from its next micro-batch on."""
     from penstock.apps.running import default_checkpoint
     from penstock.apps.tuning import tune_application
 
@@ -169,12 +169,14 @@ def tune(
 @app.command()
 def heartbeat(
     file: File,
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose time moves.")],
-    moment: Annotated[str, typer.Argument(metavar="TIME", help="Such as 2026-01-31T12:00:00Z, or a number where time is one.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream whose event time advances.")],
+    moment: Annotated[
+        str, typer.Argument(metavar="TIME", help="Such as 2026-01-31T12:00:00Z, or a number if event time is a number.")
+    ],
     partition: Annotated[int | None, typer.Option(min=0, help="Only this source partition. Default: all of them.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
 ) -> None:
-    """Say that nothing older than TIME comes from a stream, while an application runs: what waits for such rows goes on."""
+    """Declare, while an application runs, that no row older than TIME comes from a stream, so that operators stop waiting."""
     from penstock.apps.running import default_checkpoint
     from penstock.apps.tuning import send_heartbeat
 
@@ -189,7 +191,7 @@ def diff(
     reset: Reset = None,
     as_json: Json = False,
 ) -> None:
-    """What would a start with FILE do with the state of a checkpoint? Changes nothing. Exit code 1 if it would be refused."""
+    """Show what a start with FILE would do with the state of a checkpoint. Changes nothing. Exit code 1 if it would be refused."""
     from penstock.apps.changing import difference
     from penstock.apps.running import default_checkpoint
 
@@ -203,7 +205,7 @@ def add(
     statements: Annotated[str, typer.Argument(metavar="STATEMENTS", help="Such as 'CREATE CQ …', or a file that ends in .sql.")],
     checkpoint: OfRun = None,
 ) -> None:
-    """Add queries to an application while it runs; they see rows that come from now on."""
+    """Add queries to an application while it runs; they read rows that come from now on."""
     from penstock.apps.changing import add_queries, changes_text, only_checkpoint
 
     print(changes_text(add_queries(statements, checkpoint or only_checkpoint())))
@@ -211,7 +213,7 @@ def add(
 
 @app.command()
 def drop(query: Annotated[str, typer.Argument(metavar="QUERY", help="The query to drop.")], checkpoint: OfRun = None) -> None:
-    """Drop a query of an application while it runs; what it keeps is forgotten."""
+    """Drop a query of an application while it runs; its state is removed."""
     from penstock.apps.changing import changes_text, drop_query, only_checkpoint
 
     print(changes_text(drop_query(query, checkpoint or only_checkpoint())))
@@ -219,7 +221,7 @@ def drop(query: Annotated[str, typer.Argument(metavar="QUERY", help="The query t
 
 @app.command("list")
 def list_queries(checkpoint: OfRun = None, as_json: Json = False) -> None:
-    """Which queries run with a checkpoint, since when, and where their answers go."""
+    """List the queries of a checkpoint, since when they run, and where their answers go."""
     from penstock.apps.changing import listing, only_checkpoint
 
     _print(listing(checkpoint or only_checkpoint()), as_json)
@@ -227,7 +229,7 @@ def list_queries(checkpoint: OfRun = None, as_json: Json = False) -> None:
 
 @app.command()
 def check(file: File, as_json: Json = False) -> None:
-    """Is the state of every operator bounded, by what, and if not, what is missing? Exit code 1 if not."""
+    """Prove that the state of every operator is bounded, or show what is missing. Exit code 1 if state is unbounded."""
     from penstock.apps.reading import read_catalog
     from penstock.lowering.stages import startable
     from penstock.plan.analysis.safety import check as checked
@@ -245,9 +247,9 @@ def check(file: File, as_json: Json = False) -> None:
 @app.command()
 def demo(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help=f"One of: {', '.join(EXAMPLES)}.")] = next(iter(EXAMPLES)),
-    seconds: Annotated[float, typer.Option(min=1, help="How long rows flow.")] = 60,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the demo produces rows.")] = 60,
     as_json: Json = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a live table.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
 ) -> None:
     """Run an example with its built-in feed on Spark in local mode."""
     from penstock.apps.early_start import begin_demo
@@ -264,7 +266,7 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without guessing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Is a checkpoint damaged, and what helps? Exit code 1 if it is. Changes nothing without --repair."""
+    """Find damage in a checkpoint. Exit code 1 if there is any. Changes nothing without --repair."""
     from penstock.runners.spark.checkpoints import doctor as practice
 
     diagnosis = practice.repair(checkpoint) if repair else practice.examine(checkpoint)
@@ -276,7 +278,7 @@ def doctor(
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(REPRODUCTIONS)}.")],
     out: Annotated[Path, typer.Option(help="Folder in which NAME/ is written.")] = Path("reproductions"),
-    seeds: Annotated[int, typer.Option(min=1, help="Independent streams to average where chance matters.")] = 8,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of independent streams to average over.")] = 8,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter streams, two seeds, one timing.")] = False,
     as_json: Json = False,
 ) -> None:

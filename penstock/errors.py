@@ -81,11 +81,11 @@ class UserError(PenstockError):
 
 
 class DataError(PenstockError):
-    """The data break what was declared of them and the policy says to stop."""
+    """The data violate a declaration, and the policy says to stop."""
 
 
 class CapacityError(PenstockError):
-    """Memory, disk or time do not suffice."""
+    """Not enough memory, disk space or time."""
 
 
 class Defect(PenstockError):
@@ -210,7 +210,7 @@ class NotText(UserError):
     def __init__(self, file: str, content: bytes, position: int) -> None:
         line = content.count(b"\n", 0, position) + 1
         column = position - content.rfind(b"\n", 0, position)
-        message = f"byte {position} (0x{content[position]:02x}) is no UTF-8; save the file as UTF-8, without other encodings"
+        message = f"byte {position} (0x{content[position]:02x}) is not valid UTF-8; save the file as UTF-8"
         super().__init__(message, Place(f"file '{file}'", line, column))
 
 
@@ -318,12 +318,12 @@ class JavaEnded(CapacityError):
 
 
 class Interrupted(CapacityError):
-    """Nobody's fault: somebody asked the run to stop before there was anything to show."""
+    """Not a fault: the run was stopped before it had results to show."""
 
     code = "run.interrupted"
 
     def __init__(self, number: int) -> None:
-        super().__init__("stopped as asked for; what was not finished is done again when the run is continued")
+        super().__init__("stopped as asked for; unfinished work is repeated when the run continues")
         self.signal = number
 
 
