@@ -1,4 +1,4 @@
--- Bids for items: who is popular, and what did an item fetch when it closed?
+-- Bids for items: which items are popular, and what was the price of an item when it closed?
 --
 --   penstock check   docs/examples/auction.sql
 --   penstock explain docs/examples/auction.sql
@@ -13,7 +13,7 @@ CREATE STREAM bid (
                       total '40000', rows_per_batch '10000')
   PUNCTUATIONS FROM mark ON (item_id);
 
--- No window: an item is reported, and forgotten, when its punctuation comes.
+-- No window: an item is reported, and its state removed, when its punctuation comes.
 CREATE CQ sold AS
 SELECT item_id, COUNT(*) AS bids, MAX(price) AS price
 FROM bid

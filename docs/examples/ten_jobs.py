@@ -23,7 +23,7 @@ from pyspark.sql import functions as f
 import penstock as ps
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: When the first advertisement is shown: 2026 begins.
+#: When the first advertisement is shown: the beginning of 2026.
 START = 1_767_225_600
 COLUMNS = {
     "shown": "ad_id BIGINT, campaign STRING, cost DOUBLE, shown_at TIMESTAMP",
@@ -101,7 +101,7 @@ def cost_with_penstock(ads: Ads) -> DataFrame:
     )
 
 
-# 4. The same, but advertisements may be reported twice, and only the first report counts. Spark's operator stays in front.
+# 4. The same, but advertisements may be reported twice, and only the first report counts. Spark's operator stays before the join.
 
 
 def first_reports(ads: Ads) -> DataFrame:
@@ -112,7 +112,7 @@ def first_reports_with_penstock(ads: Ads) -> DataFrame:
     return attribution_with_penstock(Ads(ads.shown.dropDuplicatesWithinWatermark(["ad_id"]), ads.clicked, ads.bought))
 
 
-# 5. Clicks per campaign and minute of the advertisement: the join is replaced, Spark's grouping stays behind it.
+# 5. Clicks per campaign and minute of the advertisement: the join is replaced, Spark's grouping stays after it.
 
 
 def clicks(ads: Ads) -> DataFrame:
@@ -125,7 +125,7 @@ def clicks_with_penstock(ads: Ads) -> DataFrame:
     return groups.count().select("campaign", "count", f.col("window.start").alias("since"))
 
 
-# 6. The other way round: Spark's join stays, the grouping behind it is replaced.
+# 6. The other way round: Spark's join stays, the grouping after it is replaced.
 
 
 def clicks_with_spark_join(ads: Ads) -> DataFrame:
@@ -134,7 +134,7 @@ def clicks_with_spark_join(ads: Ads) -> DataFrame:
     ).select("campaign", "count", f.col("window_start").alias("since"))
 
 
-# 7. Suspicious clicks per minute, found by a function of pandas: in an order that adapts, and only where needed.
+# 7. Suspicious clicks per minute, found by a pandas function: conditions adapt their order, and it runs only where needed.
 
 
 def is_prime(person: pd.Series) -> pd.Series:
@@ -152,7 +152,7 @@ def suspicious_with_penstock(ads: Ads) -> DataFrame:
     return rows.groupBy(f.window("clicked_at", "1 minute")).count().select("count", f.col("window.start").alias("since"))
 
 
-# 8. Which advertisement led to which purchase within a minute of the click? A join of a join, in one kernel.
+# 8. Which advertisement led to which purchase within a minute of the click? A join of a join, in one stage.
 
 
 def sales(ads: Ads) -> DataFrame:
@@ -173,7 +173,7 @@ def sales_with_penstock(ads: Ads) -> DataFrame:
     )
 
 
-# 9. The busiest ten seconds of every minute: a grouping of groups, in one kernel.
+# 9. The busiest ten seconds of every minute: a grouping of groups, in one stage.
 
 
 def busiest(ads: Ads) -> DataFrame:
@@ -188,7 +188,7 @@ def busiest_with_penstock(ads: Ads) -> DataFrame:
     return minutes.select("most", f.col("window_start").alias("since"))
 
 
-# 10. As 8, but only the first join is replaced: Spark's own join reads what Penstock's answers.
+# 10. As 8, but only the first join is replaced: Spark's own join reads the result of Penstock's.
 
 
 def sales_with_both(ads: Ads) -> DataFrame:
