@@ -13,7 +13,8 @@ from penstock.errors import Place, SyntaxMistake
 from penstock.expressions.aggregates import CHOOSING, AggregateCall
 from penstock.expressions.nodes import Column
 from penstock.plan.catalog import ContinuousQuery
-from penstock.plan.nodes.relational import GroupBy, Node, Project, Reference, SameColumns, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.base import Node, SameColumns
+from penstock.plan.nodes.relational import GroupBy, Project, Reference, Scan, Select, Union, WindowJoin
 
 Find = Callable[[str], object]
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from penstock.errors import Place, UnknownEventType, is_near
 from penstock.expressions.nodes import Column
 from penstock.metadata.constraints.declared import DeclaredConstraints
+from penstock.plan.nodes.base import Node, SameColumns
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Node, Project, Reference, SameColumns, Scan
+from penstock.plan.nodes.relational import Project, Reference, Scan
 
 
 def check_types(

@@ -53,8 +53,9 @@ from penstock.model.event_patterns import (
     types_of,
 )
 from penstock.model.schema import Field, Schema, sql_type
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Node, Project, Reference, Scan
+from penstock.plan.nodes.relational import Project, Reference, Scan
 
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")

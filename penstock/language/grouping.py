@@ -14,7 +14,8 @@ from penstock.language.joins import with_columns
 from penstock.language.resolve import Scope, check_condition, named
 from penstock.language.syntax import Text
 from penstock.model.windows import Framed, Lifespan, Unbounded
-from penstock.plan.nodes.relational import GroupBy, GroupFilter, Node, Project
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import GroupBy, GroupFilter, Project
 
 #: Functions of the select list that name the window's bounds; in a plan they are columns called by their text.
 WINDOW_BOUNDS = ("window_start", "window_end")

@@ -23,8 +23,9 @@ from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.multiway import Link, MJoin
-from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin, walk
+from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin
 
 _DISJOINT = ("tumbling", "hopping", "fixed")
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from penstock.errors import InvalidWindow, Place
 from penstock.model.windows import Framed, Lifespan
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Lifetime, Node, Reference, Scan, Union, WindowJoin, walk
+from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Lifetime, Reference, Scan, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
-from penstock.plan.rewrites.rebuild import bottom_up, with_inputs
+from penstock.plan.rewrites.rebuild import bottom_up
 
 #: Nodes that leave rows out that are not in the life of the query.
 _AWARE = (GroupBy, Distinct, WindowJoin)
@@ -32,7 +33,7 @@ def _bounded(node: Node, life: Lifespan) -> Node:
     if _shows_source(node):
         return Lifetime(node, life)
     below = _judged if isinstance(node, _AWARE) else _bounded
-    return with_inputs(node, [below(part, life) for part in node.inputs])
+    return node.with_inputs([below(part, life) for part in node.inputs])
 
 
 def _judged(node: Node, life: Lifespan) -> Node:
@@ -40,7 +41,7 @@ def _judged(node: Node, life: Lifespan) -> Node:
     if isinstance(node, _SOURCES):
         return node
     below = _bounded if isinstance(node, _UNAWARE) else _judged
-    return with_inputs(node, [below(part, life) for part in node.inputs])
+    return node.with_inputs([below(part, life) for part in node.inputs])
 
 
 def _shows_source(node: Node) -> bool:

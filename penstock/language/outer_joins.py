@@ -18,7 +18,8 @@ from penstock.language.syntax import Text
 from penstock.language.windows import join_window
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Lifespan, Sliding, Unbounded, Window
-from penstock.plan.nodes.relational import Node, WindowJoin
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import WindowJoin
 
 
 @dataclass(frozen=True)

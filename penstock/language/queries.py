@@ -35,19 +35,8 @@ from penstock.model.schema import Schema
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.analysis.filtering import FEWEST, is_orderable
 from penstock.plan.catalog import Catalog, ContinuousQuery
-from penstock.plan.nodes.relational import (
-    Announced,
-    Distinct,
-    Hushed,
-    Node,
-    Project,
-    Reference,
-    Scan,
-    Select,
-    Union,
-    has_clock_time,
-    walk,
-)
+from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.relational import Announced, Distinct, Hushed, Project, Reference, Scan, Select, Union
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 Find = Callable[[Word], StreamDeclaration | ContinuousQuery]
@@ -141,7 +130,7 @@ def _clock_of(statement: QueryStatement, find: Find) -> bool:
         if table.find_ancestor(exp.Hint):
             continue  # a hint that names a table is refused where hints are read
         source = find(_word(table, statement.text))
-        clock = source.has_clock_time if isinstance(source, StreamDeclaration) else has_clock_time(source.plan)
+        clock = source.has_clock_time if isinstance(source, StreamDeclaration) else source.plan.has_clock_time
         kinds.setdefault(clock, table)
     if len(kinds) == 2:
         clocked, counted = kinds[True].name, kinds[False].name
@@ -350,7 +339,7 @@ def _source(source: exp.Expr, several: bool, context: Context) -> Input:
     if source.meta.get("announced"):
         return _announced(found, several, source, context)
     bare = found.plan.schema.named(f"query '{found.name}'")
-    node = Reference(found.name, bare, prefix, has_clock_time(found.plan))
+    node = Reference(found.name, bare, prefix, found.plan.has_clock_time)
     return Input(alias, node, bare, window_of(source), place)
 
 
@@ -376,7 +365,7 @@ def _announced(query: ContinuousQuery, several: bool, source: exp.Expr, context:
     place = context.text.place_of(source)
     if several:
         raise SyntaxMistake("PUNCTUATIONS OF a query stand alone in FROM; write a query of their own to join them", place)
-    node = Announced(Hushed(Reference(query.name, query.plan.schema, "", has_clock_time(query.plan))))
+    node = Announced(Hushed(Reference(query.name, query.plan.schema, "", query.plan.has_clock_time)))
     bare = node.schema.named(f"punctuations of query '{query.name}'")
     return Input(source.alias_or_name, node, bare, window_of(source), place)
 

@@ -20,7 +20,8 @@ from penstock.expressions.typing import type_of
 from penstock.expressions.user_functions import UserFunction
 from penstock.language.syntax import Text, WindowClause
 from penstock.model.schema import Field, Schema, sql_type
-from penstock.plan.nodes.relational import Node, Project
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project
 
 
 @dataclass(frozen=True)

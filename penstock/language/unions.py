@@ -8,7 +8,8 @@ from penstock.errors import InvalidPlan, Place
 from penstock.expressions.nodes import Column
 from penstock.expressions.typing import type_name
 from penstock.language.syntax import Text
-from penstock.plan.nodes.relational import Node, Project
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project
 
 
 def aligned(first: Node, other: Node, union: exp.SetOperation, text: Text) -> Node:

@@ -51,11 +51,11 @@ from penstock.plan.analysis.join_choice import choose
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
-from penstock.plan.describe import describe
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Node, Reference, WindowJoin
+from penstock.plan.nodes.relational import Reference, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.plan.rewrites.apply import rewritten
 
@@ -252,7 +252,7 @@ def explain(
 def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:
     def operation(node: Node) -> Operation:
         found = judged[id(node)]
-        first, *more = describe(node)
+        first, *more = node.describe()
         if isinstance(node, PatternMatch):  # it is said when each condition is tested
             more = [line for line in more if not line.startswith("where ")]
         where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL

@@ -19,8 +19,8 @@ from penstock.model.schema import Schema
 from penstock.operators.filtering.descriptors import Filter
 from penstock.operators.filtering.predicates import ExpressionPredicate, OnArrow, OnPandas, OnRows, Predicate
 from penstock.plan.analysis.filtering import conjunction, is_orderable
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter, Conjunct
-from penstock.plan.nodes.relational import Node
 from penstock.plan.rewrites.rebuild import filtered
 
 #: A condition in SQL, a function of pandas series whose parameters are called like columns, or a filter.

@@ -19,7 +19,8 @@ from penstock.plan.analysis.estimation import InputEstimate
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.knowledge import declared_rate
 from penstock.plan.nodes import multiway as nodes
-from penstock.plan.nodes.relational import Node, Project, Scan, Select, WindowJoin
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin
 
 _STILL = (Algorithm.FIXED, Algorithm.RANDOM)
 

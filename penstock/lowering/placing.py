@@ -13,9 +13,9 @@ from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.schema import Schema
 from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Node
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere. EVERYWHERE: each shard has a copy.

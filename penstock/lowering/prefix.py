@@ -17,8 +17,9 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
 from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.analysis.knowledge import promised_columns
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.relational import Node, Project, Scan, Select
+from penstock.plan.nodes.relational import Project, Scan, Select
 
 #: Before the names of columns that are looked at where a stream enters, and that the query does not have.
 UNREAD = "_unread_"

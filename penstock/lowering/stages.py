@@ -46,7 +46,7 @@ from penstock.operators.project import Project
 from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
-from penstock.plan.nodes.relational import Node
+from penstock.plan.nodes.base import Node
 from penstock.plan.rewrites.apply import rewritten
 
 #: Instead of a level: before the exchange.

@@ -29,8 +29,9 @@ from penstock.plan.analysis.estimation import (
     watched_inputs,
 )
 from penstock.plan.analysis.propagate import propagate
+from penstock.plan.nodes.base import walk
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin, walk
+from penstock.plan.nodes.relational import WindowJoin
 
 #: Micro-batches after which a measured state counts half.
 _HALF_LIFE = 10.0

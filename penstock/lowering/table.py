@@ -28,6 +28,7 @@ from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.analysis.generation import PIECES
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
@@ -107,7 +108,7 @@ LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
 }
 
 
-def recipe_of(node: nodes.Node, is_trusting: bool = False) -> Recipe:
+def recipe_of(node: Node, is_trusting: bool = False) -> Recipe:
     """How to make the operator that runs `node`.
 
     Parameters

@@ -10,7 +10,8 @@ from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.windows import Lifespan
-from penstock.plan.nodes.relational import Node, Reference, Scan, has_clock_time, walk
+from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.relational import Reference, Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Catalog:
         query = self.queries.get(name.lower())
         if query is None:
             return Scan(self.stream(name))
-        return Reference(query.name, query.plan.schema, "", has_clock_time(query.plan))
+        return Reference(query.name, query.plan.schema, "", query.plan.has_clock_time)
 
     def stream(self, name: str) -> StreamDeclaration:
         try:

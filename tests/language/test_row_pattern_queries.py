@@ -12,8 +12,7 @@ from penstock.errors import UserError
 from penstock.language.application import parse_application
 from penstock.plan.analysis.safety import check
 from penstock.plan.catalog import Catalog
-from penstock.plan.describe import describe
-from penstock.plan.nodes.relational import walk
+from penstock.plan.nodes.base import walk
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 from penstock.runners.local.runner import Collected
 from penstock.testing.reference import Row
@@ -163,7 +162,7 @@ def test_matches_can_be_selected_joined_and_grouped_like_any_rows() -> None:
 
 def meaning(inside: str) -> list[str]:
     node = node_of(parse_application(application(f"SELECT * FROM tick MATCH_RECOGNIZE (ORDER BY ts {inside})")))
-    return describe(node)
+    return node.describe()
 
 
 def test_names_are_compared_without_case() -> None:

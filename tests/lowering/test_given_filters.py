@@ -20,7 +20,8 @@ from penstock.operators.filtering.descriptors import Filter
 from penstock.operators.filtering.predicates import OnArrow, OnPandas, OnRows
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.describe import tree
-from penstock.plan.nodes.relational import Node, Scan
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Scan
 from penstock.runners.local.runner import LocalRunner
 
 STREAM = StreamDeclaration("input", Schema.of(k=pa.int64(), Text=pa.string(), ts=pa.int64()), Source(""), "ts")

@@ -16,7 +16,7 @@ from penstock.lowering.stages import build_job
 from penstock.model.declarations import StreamDeclaration
 from penstock.plan.catalog import Catalog
 from penstock.plan.describe import tree
-from penstock.plan.nodes.relational import Node
+from penstock.plan.nodes.base import Node
 from penstock.plan.rewrites.apply import rewritten
 from penstock.plan.rewrites.merge_selects import merge_selects
 from penstock.plan.rewrites.push_filter_below_join import push_filter_below_join

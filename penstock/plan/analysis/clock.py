@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.durations import duration_text
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import Hushed, Project, Reference, Scan, Select, Split, Union, walk
+from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.relational import Hushed, Project, Reference, Scan, Select, Split, Union
 
 #: Operators that answer each row at once, so that time alone never brings an answer.
 _PROMPT = (Scan, Reference, Select, Project, Union, Split, Hushed)

@@ -15,12 +15,12 @@ from penstock.expressions.nodes import Column
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Sliding, Window
 from penstock.plan.catalog import ContinuousQuery
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import (
     Distinct,
     GroupBy,
     GroupFilter,
-    Node,
     Project,
     Reference,
     Scan,

@@ -24,7 +24,7 @@ from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import BoundedBy, Holding, label
 from penstock.plan.analysis.joins import heard_by
 from penstock.plan.analysis.knowledge import Knowledge
-from penstock.plan.nodes.relational import WindowJoin, has_clock_time
+from penstock.plan.nodes.relational import WindowJoin
 
 #: Bytes of event time and position beside the columns of a stored row.
 _SYSTEM_BYTES = 16
@@ -183,7 +183,7 @@ def _length(window: object) -> int | None:
 def declared_estimates(node: WindowJoin, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> tuple[InputEstimate, ...]:
     """What declarations say about the memory of each input of a join."""
     inputs = heard_by(node, inputs)
-    second = 1e6 if has_clock_time(node) else 1.0
+    second = 1e6 if node.has_clock_time else 1.0
     return tuple(
         _counted(node.windows[port], label(part, keys), bytes_per_row(part.schema))
         or replace(

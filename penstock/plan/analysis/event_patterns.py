@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.model.event_patterns import LastRun
-from penstock.plan.analysis.holdings import BoundedBy, Holding, length_text, rows_within, sum_text, waiting
+from penstock.plan.analysis.holdings import BoundedBy, Holding, rows_within, sum_text, waiting
 from penstock.plan.analysis.knowledge import Knowledge
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import has_clock_time
+from penstock.plan.nodes.wording import length_text
 
 
 def judge_pattern(node: PatternMatch, known: Knowledge) -> list[Holding]:
     """Events that wait for earlier ones, events that later matches may need, and what events were called that may come again."""
-    clock = has_clock_time(node.input)
+    clock = node.input.has_clock_time
     kept = _by_window(node, known, clock) or _by_trace(node, clock)
     names = [replace(kept, what=f"each {node.query.id_column} that was met")] if node.query.id_column else []
     return [waiting(known, clock), kept, *names]

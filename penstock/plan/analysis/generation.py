@@ -17,8 +17,9 @@ from penstock.plan.analysis.estimation import bytes_per_row, bytes_text, declare
 from penstock.plan.analysis.knowledge import declared_rate
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Distinct, GroupBy, Node, Project, Reference, Scan, Union, WindowJoin, walk
+from penstock.plan.nodes.relational import Distinct, GroupBy, Project, Reference, Scan, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 #: Scopes made of one buffer, and bytes each takes on its way.

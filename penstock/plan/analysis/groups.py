@@ -13,21 +13,21 @@ from penstock.plan.analysis.holdings import (
     ends,
     is_landmark,
     keeps_growing,
-    length_text,
     rows_within,
     sum_text,
     until_end,
     waiting,
 )
 from penstock.plan.analysis.knowledge import Knowledge, Scheme
-from penstock.plan.nodes.relational import Distinct, GroupBy, has_clock_time
+from penstock.plan.nodes.relational import Distinct, GroupBy
+from penstock.plan.nodes.wording import length_text
 
 Stateful = GroupBy | Distinct
 
 
 def judge_grouping(node: GroupBy, known: Knowledge) -> list[Holding]:
     """Groups, rows that wait for their number, and sets of values behind `count(DISTINCT …)`."""
-    held = [waiting(known, has_clock_time(node))] if _in_rows(node) else []
+    held = [waiting(known, node.has_clock_time)] if _in_rows(node) else []
     held.append(_judged(node, known, "groups", _closing_scheme(node, known)))
     counted = [call.name for call in node.aggregates if call.distinct]
     stays = is_landmark(node.window) or (isinstance(node.window, Unbounded) and not node.keys)
@@ -40,7 +40,7 @@ def judge_grouping(node: GroupBy, known: Knowledge) -> list[Holding]:
 def judge_distinct(node: Distinct, known: Knowledge) -> list[Holding]:
     """Values that were reported, and rows that wait because an equal one may still come before them."""
     scheme = known.within(_counted_by(node) or node.schema.names)
-    return [waiting(known, has_clock_time(node)), _judged(node, known, "values", scheme)]
+    return [waiting(known, node.has_clock_time), _judged(node, known, "values", scheme)]
 
 
 def _in_rows(node: Stateful) -> bool:
@@ -77,7 +77,7 @@ def _by_window(node: Stateful, known: Knowledge, what: str) -> Holding | None:
     if window.in_rows:
         size = f"{window.size} rows"
         return Holding(what, f"a window holds {size}", BoundedBy.COUNT, None, f"≤ {size}", float(window.size))
-    clock = has_clock_time(node)
+    clock = node.has_clock_time
     why = f"a window of {length_text(window.size, clock)} goes when event time has passed it"
     size = f"≤ rate × {sum_text(window.size, known.lag, clock)}"
     return Holding(what, why, BoundedBy.WINDOW, None, size, rows_within(known.rate, window.size + known.lag))

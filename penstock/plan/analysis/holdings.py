@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.model.durations import duration_text
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Framed, Lifespan
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind
-from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.wording import length_text
 
 
 class BoundedBy(StrEnum):
@@ -78,10 +78,6 @@ def until_end(what: str) -> Holding:
     return Holding(what, "the query ends", BoundedBy.END, size="rate × life of the query")
 
 
-def length_text(value: int, clock: bool) -> str:
-    return duration_text(value) if clock else str(value)
-
-
 def sum_text(window: int, lag: int, clock: bool) -> str:
     """A window and what event time may be behind."""
     return f"({length_text(window, clock)} + {length_text(lag, clock)})" if lag else length_text(window, clock)
@@ -114,11 +110,7 @@ def is_landmark(window: object) -> bool:
 
 def label(node: Node, columns: tuple[str, ...] = ()) -> str:
     """What a query calls one of its inputs."""
-    while isinstance(node, Select | Project):
-        node = node.input
-    if isinstance(node, Scan):
-        return node.alias or node.stream.name
-    if isinstance(node, Reference):
-        return node.alias or node.query
+    if name := node.rows_from.label:
+        return name
     prefixes = {name.partition(".")[0] for name in columns if "." in name}
     return prefixes.pop() if len(prefixes) == 1 else "the inner select"

@@ -16,14 +16,14 @@ from penstock.plan.analysis.holdings import (
     is_landmark,
     keeps_growing,
     label,
-    length_text,
     rows_within,
     sum_text,
     until_end,
 )
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind, slowest
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin, has_clock_time
+from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.wording import length_text
 
 
 def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
@@ -82,7 +82,7 @@ def _by_count(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Holdi
         return Holding(f"rows of {name}", why, BoundedBy.COUNT, None, size, float(window.size))
     more = rows_within(inputs[port].rate, behind)
     rows = None if more is None else window.size + more
-    size += f" + rate({name}) × {length_text(behind, has_clock_time(node))}"
+    size += f" + rate({name}) × {length_text(behind, node.has_clock_time)}"
     return Holding(f"rows of {name}", why, BoundedBy.COUNT, None, size, rows)
 
 
@@ -112,7 +112,7 @@ def _by_window(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> Hold
     length = _window_length(node, port)
     if length is None or any(inputs[other].stalled for other in _others(node, port)):
         return None
-    names, clock = _names(node), has_clock_time(node)
+    names, clock = _names(node), node.has_clock_time
     behind = max(inputs[other].lag for other in _others(node, port))
     partners = " and ".join(names[other] for other in _others(node, port))
     why = f"a row goes once {partners} {'is' if len(names) == 2 else 'are'} past its window of {length_text(length, clock)}"

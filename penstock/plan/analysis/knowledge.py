@@ -23,7 +23,8 @@ from penstock.expressions.nodes import Column, columns_of
 from penstock.expressions.parse import parse
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
 from penstock.plan.analysis.filtering import runs_in_kernel
-from penstock.plan.nodes.relational import Node, Project, Reference, Scan, Select, Union
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project, Reference, Scan, Select, Union
 from penstock.workloads.playback import Playback
 
 

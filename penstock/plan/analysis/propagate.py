@@ -20,8 +20,9 @@ from penstock.plan.analysis.knowledge import (
 )
 from penstock.plan.analysis.row_patterns import judge_row_pattern, through_row_pattern
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Node, Project, Reference, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Project, Reference, Scan, Select, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 

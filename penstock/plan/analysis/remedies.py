@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
+from typing import cast
 
 import pyarrow as pa
 
@@ -17,26 +18,14 @@ from penstock.errors import InvalidPlan
 from penstock.expressions.nodes import Column
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, StreamDeclaration
 from penstock.model.windows import Framed, Sliding, Unbounded
-from penstock.plan.analysis.holdings import label, length_text
+from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import (
-    Distinct,
-    GroupBy,
-    GroupFilter,
-    Node,
-    Project,
-    Reference,
-    Scan,
-    Select,
-    Union,
-    WindowJoin,
-    has_clock_time,
-    walk,
-)
+from penstock.plan.nodes.relational import Distinct, GroupBy, GroupFilter, Project, Reference, Scan, Select, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
-from penstock.plan.rewrites.rebuild import with_inputs
+from penstock.plan.nodes.wording import length_text
 
 #: Remedies offered for one operator, steps of one remedy, and steps that are tried.
 _MOST_REMEDIES, _MOST_STEPS, _MOST_CANDIDATES = 4, 3, 10
@@ -243,7 +232,7 @@ def _with_stream(catalog: Catalog, stream: StreamDeclaration) -> Catalog:
     def changed(node: Node) -> Node:
         if isinstance(node, Scan):
             return Scan(stream, node.alias) if node.stream.name == stream.name else node
-        return with_inputs(node, [changed(part) for part in node.inputs])
+        return node.with_inputs([changed(part) for part in node.inputs])
 
     queries = {name: replace(query, plan=changed(query.plan)) for name, query in catalog.queries.items()}
     return replace(catalog, streams={**catalog.streams, stream.name.lower(): stream}, queries=queries)
@@ -277,7 +266,7 @@ def _without_hint(query: str, place: int, node: Node) -> Iterator[_Candidate]:
     """Without its hint a join uses all that is known."""
     if isinstance(node, WindowJoin) and node.hint is not None:
         step = Step(f"no hint {node.hint.variant.name}", query=query)
-        yield _Candidate((step,), _changed(query, {place: lambda known: replace(known, hint=None)}))  # type: ignore[arg-type]
+        yield _Candidate((step,), _changed(query, {place: lambda known: replace(cast(WindowJoin, known), hint=None)}))
 
 
 # -- windows -----------------------------------------------------------------------------------------------------------
@@ -290,10 +279,10 @@ def _windows(query: str, place: int, node: Node) -> Iterator[_Candidate]:
         source = _source(node.inputs[0])
         if source is not None and not _ends_by_itself(node.window):
             size = _sample(node)
-            clause = f"[RANGE {length_text(size, has_clock_time(node)).upper()}]"
+            clause = f"[RANGE {length_text(size, node.has_clock_time).upper()}]"
             step = Step(clause, query=query, source=source, replaces=isinstance(node.window, Framed))
             frame = Framed(size, size, size)
-            yield _Candidate((step,), _changed(query, {place: lambda known: replace(known, window=frame)}))  # type: ignore[arg-type]
+            yield _Candidate((step,), _changed(query, {place: lambda known: known.with_frames([frame])}))
 
 
 def _ends_by_itself(window: Framed | Unbounded) -> bool:
@@ -304,7 +293,7 @@ def _join_windows(query: str, place: int, node: WindowJoin) -> Iterator[_Candida
     """A window for each input without one; inputs with ADVANCE need one form, so these change together."""
     framed = any(isinstance(window, Framed) for window in node.windows)
     size = _sample(node)
-    clause = f"[RANGE {length_text(size, has_clock_time(node)).upper()}]"
+    clause = f"[RANGE {length_text(size, node.has_clock_time).upper()}]"
     ports = [port for port, window in enumerate(node.windows) if framed or isinstance(window, Unbounded)]
     if framed and all(isinstance(window, Framed) and _ends_by_itself(window) for window in node.windows):
         return
@@ -319,21 +308,12 @@ def _join_windows(query: str, place: int, node: WindowJoin) -> Iterator[_Candida
 
 
 def _slides(size: int, ports: Sequence[int]) -> Callable[[Node], Node]:
-    def change(node: Node) -> Node:
-        assert isinstance(node, WindowJoin)
-        return replace(node, windows=tuple(Sliding(size) if at in ports else old for at, old in enumerate(node.windows)))
-
-    return change
+    return lambda node: node.with_frames([Sliding(size) if at in ports else old for at, old in enumerate(node.frames)])
 
 
 def _slides_everywhere(size: int) -> Callable[[Node], Node]:
     """For the steps of a join of several inputs: what has no window gets one."""
-
-    def change(node: Node) -> Node:
-        assert isinstance(node, WindowJoin)
-        return replace(node, windows=tuple(Sliding(size) if isinstance(old, Unbounded) else old for old in node.windows))
-
-    return change
+    return lambda node: node.with_frames([Sliding(size) if isinstance(old, Unbounded) else old for old in node.frames])
 
 
 def _joins_below(node: WindowJoin, place: int, port: int) -> list[int]:
@@ -346,17 +326,12 @@ def _joins_below(node: WindowJoin, place: int, port: int) -> list[int]:
 def _sample(node: Node) -> int:
     """A length to show: that of a window beside it, else an hour. The author will know a better one."""
     sizes = [window.size for window in node.windows if isinstance(window, Sliding)] if isinstance(node, WindowJoin) else []
-    return max(sizes, default=_HOUR if has_clock_time(node) else 1000)
+    return max(sizes, default=_HOUR if node.has_clock_time else 1000)
 
 
 def _source(node: Node) -> str | None:
     """A stream or query as FROM names it, where filters and lists only lie above it."""
-    while isinstance(node, Select | Project):
-        node = node.input
-    if not isinstance(node, Scan | Reference):
-        return None
-    name = node.stream.name if isinstance(node, Scan) else node.query
-    return f"{name} {node.alias}" if node.alias and node.alias != name else name
+    return node.rows_from.from_text or None
 
 
 def _sources(node: Node) -> list[str]:
@@ -376,7 +351,7 @@ def _changed(query: str, changes: Mapping[int, Callable[[Node], Node]]) -> Chang
         places = iter(range(len(walk(known.plan))))
 
         def rebuilt(node: Node) -> Node:
-            inner = with_inputs(node, [rebuilt(part) for part in node.inputs])
+            inner = node.with_inputs([rebuilt(part) for part in node.inputs])
             place = next(places)
             return changes[place](inner) if place in changes else inner
 
@@ -388,7 +363,7 @@ def _changed(query: str, changes: Mapping[int, Callable[[Node], Node]]) -> Chang
 
 def _with_derived_windows(node: Node) -> Node:
     """As the language has it: over a join whose inputs all slide, aggregates tumble by the longest of their windows."""
-    node = with_inputs(node, [_with_derived_windows(part) for part in node.inputs])
+    node = node.with_inputs([_with_derived_windows(part) for part in node.inputs])
     if not (isinstance(node, GroupBy | Distinct) and isinstance(node.window, Unbounded)):
         return node
     below: Node = node.input

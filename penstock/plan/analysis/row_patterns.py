@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from penstock.model.row_patterns import has_start, most_rows
-from penstock.plan.analysis.holdings import BoundedBy, Growth, Holding, length_text, rows_within, sum_text, waiting
+from penstock.plan.analysis.holdings import BoundedBy, Growth, Holding, rows_within, sum_text, waiting
 from penstock.plan.analysis.knowledge import Knowledge
-from penstock.plan.nodes.relational import has_clock_time
 from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.wording import length_text
 
 
 def judge_row_pattern(node: RowPatternMatch, known: Knowledge) -> list[Holding]:
     """Rows that wait for earlier ones, rows of open matches, earlier rows that PREV reads, numbers of matches."""
-    clock, query = has_clock_time(node.input), node.query
+    clock, query = node.input.has_clock_time, node.query
     found = [waiting(known, clock), _open_rows(node, known, clock)]
     if query.lookback:
         rows = "the last row" if query.lookback == 1 else f"the last {query.lookback} rows"

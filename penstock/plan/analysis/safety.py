@@ -32,8 +32,8 @@ from penstock.plan.analysis.holdings import Holding
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.remedies import Remedy, Step, remedies_for
 from penstock.plan.catalog import Catalog
-from penstock.plan.describe import describe
-from penstock.plan.nodes.relational import Node, Reference, Scan
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Reference, Scan
 
 _INDENT = " " * 13
 
@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def operator(self) -> str:
-        return describe(self.node)[0]
+        return self.node.describe()[0]
 
     @property
     def is_bounded(self) -> bool:

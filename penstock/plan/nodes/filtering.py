@@ -36,3 +36,10 @@ class AdaptiveFilter(Select):
     """Rows that meet all conditions, which are tried in an order that follows the data."""
 
     conjuncts: tuple[Conjunct, ...] = ()
+
+    def describe(self) -> list[str]:
+        """With what restricts the order of conditions, and what is known of their costs."""
+        after = [f"{item.name} after {', '.join(item.after)}" for item in self.conjuncts if item.after]
+        last = [f"{item.name} last: it is not profiled" for item in self.conjuncts if not item.profilable]
+        costs = [f"{item.name} costs {item.cost:g} s per row" for item in self.conjuncts if item.cost is not None]
+        return [f"AdaptiveFilter {self.condition}", *after, *last, *costs]

@@ -47,6 +47,10 @@ class MJoin(WindowJoin):
                 columns = f"{link.left_column} ({sql_type(left)}) and {link.right_column} ({sql_type(right)})"
                 raise InvalidPlan(f"join keys {columns} differ in type; CAST one of them")
 
+    @property
+    def equalities(self) -> str:
+        return " and ".join(map(str, self.links))
+
     def columns_of(self, port: int) -> tuple[str, ...]:
         """Columns of one input that must equal columns of others, each once."""
         mine = [link.left_column for link in self.links if link.left == port]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import pyarrow as pa
 
 from penstock.errors import InvalidPlan, TypeMistake
 from penstock.expressions.event_queries import EventQuery
 from penstock.expressions.event_references import references_of
-from penstock.expressions.match_output import MatchOutput
+from penstock.expressions.match_output import MatchOutput, RowsPerMatch
 from penstock.expressions.match_schema import columns_read, output_schema, reference_schema, spelled
 from penstock.expressions.nodes import Column
 from penstock.expressions.typing import type_of
@@ -19,9 +21,11 @@ from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import registered, watched_types, why_unwatched
 from penstock.metadata.constraints.registration import Registration, terminal_types
 from penstock.metadata.constraints.violations import ViolationPolicy
-from penstock.model.event_patterns import Strategy
+from penstock.model.event_patterns import EventOrder, LastRun, Lists, Strategy
 from penstock.model.schema import TIMESTAMP, Schema, sql_type
-from penstock.plan.nodes.relational import OverOne, Union, has_clock_time
+from penstock.plan.nodes.base import Keys, OverOne, RowTimes, Spread, enough
+from penstock.plan.nodes.relational import Union
+from penstock.plan.nodes.wording import item_text, length_text
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,16 @@ class Merged(Union):
     """
 
     keys: tuple[str, ...] = ()
+
+    def describe(self) -> list[str]:
+        return [f"Merged {len(self.parts)} streams of events"]
+
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        places = [self.schema.index(name) for name in self.keys]
+        return [tuple(part.schema.names[at] for at in places) for part in self.parts]
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        return (self.keys,)
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,7 @@ class PatternMatch(OverOne):
     must_watch: bool = field(default=True, repr=False)
     #: The input has been reduced to events that matter; it means nothing for the answer.
     is_filtered: bool = field(default=False, compare=False, repr=False)
+    row_times: ClassVar[RowTimes] = RowTimes.OF_ANSWERS
 
     def __post_init__(self) -> None:
         events, query = self.input.schema, self.query
@@ -128,7 +143,7 @@ class PatternMatch(OverOne):
     @property
     def time_type(self) -> pa.DataType:
         """Type of the times of a match."""
-        return TIMESTAMP if has_clock_time(self.input) else pa.int64()
+        return TIMESTAMP if self.has_clock_time else pa.int64()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -170,3 +185,43 @@ class PatternMatch(OverOne):
         if registration is None or self.unwatched:
             return self.query.types
         return self.query.types | watched_types(self.query, registration) | frozenset(terminal_types(registration))
+
+    def describe(self) -> list[str]:
+        query, clock = self.query, self.has_clock_time
+        within = [] if query.within is None else [f"within {length_text(query.within, clock)}"]
+        ttl = [] if query.trace_ttl is None else [f"trace_ttl {length_text(query.trace_ttl, clock)}"]
+        ends = [f"until {' or '.join(query.terminal)}"] if query.terminal else []
+        key = f" by {', '.join(query.key)}" if query.key else ""
+        # References are names with brackets; the marks around such a name say nothing here.
+        conditions = [f"where {condition}".replace("`", "") for condition in query.conditions]
+        head = f"PatternMatch {query.pattern}{key} [{', '.join((*within, *ttl, *ends))}]"
+        return [head, ", ".join(_rules(query)), *conditions, *_shown(self.output)]
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        return set(self.needs)
+
+    def keys_of(self, port: int) -> Keys:
+        return self.query.key
+
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        return [enough(self.query.key, known[0])]
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(self.shown_key))
+
+
+def _rules(query: EventQuery) -> list[str]:
+    """How matches are chosen, as far as it is not the usual way."""
+    rules = [str(query.strategy)]
+    rules += [f"order {query.order}"] if query.order is not EventOrder.TIMESTAMP else []
+    rules += [] if query.reuse else ["no event twice in a match"]
+    rules += [] if query.last_run is LastRun.EVERY else ["the longest run at the end"]
+    rules += [] if query.lists is Lists.ENUMERATE else ["one list of all candidates"]
+    rules += [f"each {query.id_column} once"] if query.id_column else []
+    return [*rules, *(["alternatives with the same events once"] if query.dedup_branches else [])]
+
+
+def _shown(output: MatchOutput) -> list[str]:
+    rows = ["a row for each event of a match"] if output.rows is RowsPerMatch.ALL else []
+    measures = ", ".join(item_text(name, expr) for name, expr in output.measures).replace("`", "")
+    return [*rows, *([f"shows {measures}"] if output.measures else [])]

@@ -6,15 +6,16 @@ for joins, of the concatenated schema that `WindowJoin.schema` shows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import ClassVar
 
 import pyarrow as pa
 
 from penstock.errors import InvalidPlan
 from penstock.expressions.aggregates import AggregateCall, result_type
-from penstock.expressions.nodes import Expr
+from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import FOREVER
@@ -22,23 +23,22 @@ from penstock.model.join_kinds import JoinKind
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Field, Schema, sql_type
-from penstock.model.windows import MOST_WINDOWS, Framed, Lifespan, Rows, Sliding, Unbounded, Window
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes.patterns import PatternMatch
-    from penstock.plan.nodes.row_patterns import RowPatternMatch
-
+from penstock.model.windows import MOST_WINDOWS, Framed, Lifespan, Rows, Unbounded, Window
+from penstock.plan.nodes.base import Keys, Node, OverOne, RowTimes, SameColumns, Spread, columns_read, enough
+from penstock.plan.nodes.wording import alias_text, item_text, life_lines, life_text, window_text
 
 #: The option of a hint that asks for rows to be counted first and joined in all shards.
 SPREAD = "spread"
 
 
 @dataclass(frozen=True)
-class Scan:
+class Scan(Node):
     """A declared stream; `alias` prefixes its columns (`b.price`) when the query names it."""
 
     stream: StreamDeclaration
     alias: str = ""
+    is_prompt: ClassVar[bool] = True
+    row_times: ClassVar[RowTimes] = RowTimes.SOURCE
 
     @cached_property
     def schema(self) -> Schema:
@@ -48,15 +48,32 @@ class Scan:
     def inputs(self) -> tuple[Node, ...]:
         return ()
 
+    def describe(self) -> list[str]:
+        return [f"Scan {self.stream.name}{alias_text(self.alias, self.stream.name)}"]
+
+    @property
+    def has_clock_time(self) -> bool:
+        return self.stream.has_clock_time
+
+    @property
+    def label(self) -> str:
+        return self.alias or self.stream.name
+
+    @property
+    def from_text(self) -> str:
+        return _from_text(self.stream.name, self.alias)
+
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Node):
     """The output of another continuous query, by name; `clock_time` says whether its event time is clock time."""
 
     query: str
     output: Schema
     alias: str = ""
     clock_time: bool = False
+    is_prompt: ClassVar[bool] = True
+    row_times: ClassVar[RowTimes] = RowTimes.SOURCE
 
     @cached_property
     def schema(self) -> Schema:
@@ -66,25 +83,24 @@ class Reference:
     def inputs(self) -> tuple[Node, ...]:
         return ()
 
-
-@dataclass(frozen=True)
-class OverOne:
-    """What nodes over one input have in common."""
-
-    input: Node
+    def describe(self) -> list[str]:
+        return [f"Reference {self.query}{alias_text(self.alias, self.query)}"]
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
-
-
-@dataclass(frozen=True)
-class SameColumns(OverOne):
-    """A node whose rows have the columns of its input."""
+    def has_clock_time(self) -> bool:
+        return self.clock_time
 
     @property
-    def schema(self) -> Schema:
-        return self.input.schema
+    def label(self) -> str:
+        return self.alias or self.query
+
+    @property
+    def from_text(self) -> str:
+        return _from_text(self.query, self.alias)
+
+    @property
+    def query_read(self) -> str:
+        return self.query
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,17 @@ class Select(SameColumns):
     condition: Expr
     #: How the user wants its conditions ordered; None: as the plan finds best.
     hint: OrderHint | None = None
+    is_prompt: ClassVar[bool] = True
+
+    def describe(self) -> list[str]:
+        return [f"{type(self).__name__} {self.condition}"]
+
+    @property
+    def rows_from(self) -> Node:
+        return self.input.rows_from
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        return above | columns_read(self.condition, self.schema)
 
 
 @dataclass(frozen=True)
@@ -101,18 +128,39 @@ class Project(OverOne):
     """Named expressions of each row."""
 
     items: tuple[tuple[str, Expr], ...]
+    is_prompt: ClassVar[bool] = True
 
     @cached_property
     def schema(self) -> Schema:
         source = self.input.schema
         return Schema(tuple(Field(name, type_of(expr, source)) for name, expr in self.items), "the select list")
 
+    def describe(self) -> list[str]:
+        return [f"Project {', '.join(item_text(name, expr) for name, expr in self.items)}"]
+
+    @property
+    def rows_from(self) -> Node:
+        return self.input.rows_from
+
+    def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:
+        expr = self.items[self.schema.index(name)][1]
+        return ((0, expr.name),) if isinstance(expr, Column) else ()
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        return set().union(*(columns_read(expr, self.input.schema) for name, expr in self.items if name in above))
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        kept = {expr.name: name for name, expr in reversed(self.items) if isinstance(expr, Column)}
+        return tuple(tuple(kept[name] for name in keys) for keys in known[0] if all(name in kept for name in keys))
+
 
 @dataclass(frozen=True)
-class Union:
+class Union(Node):
     """All rows of several inputs of one schema (UNION ALL)."""
 
     parts: tuple[Node, ...]
+    is_prompt: ClassVar[bool] = True
+    row_times: ClassVar[RowTimes] = RowTimes.OF_INPUTS
 
     def __post_init__(self) -> None:
         first = [item.type for item in self.parts[0].schema]
@@ -128,6 +176,16 @@ class Union:
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
 
+    def _over(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, parts=inputs)
+
+    def describe(self) -> list[str]:
+        return [f"Union of {len(self.parts)}"]
+
+    def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:
+        at = self.schema.index(name)
+        return tuple((port, part.schema.names[at]) for port, part in enumerate(self.parts))
+
 
 @dataclass(frozen=True)
 class Split(SameColumns):
@@ -139,6 +197,15 @@ class Split(SameColumns):
     branches: tuple[tuple[str, Expr], ...]
     branch: str
     default: str = ""
+    is_prompt: ClassVar[bool] = True
+
+    def describe(self) -> list[str]:
+        outputs = ", ".join(f"{name}: {condition}" for name, condition in self.branches)
+        return [f"Split {self.branch} of ({outputs})"]
+
+    @property
+    def output_port(self) -> str:
+        return self.branch
 
 
 @dataclass(frozen=True)
@@ -147,10 +214,35 @@ class Distinct(SameColumns):
 
     window: Framed | Unbounded
     life: Lifespan = field(default_factory=Lifespan)
+    row_times: ClassVar[RowTimes] = RowTimes.WITHIN_LIFE
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.schema.names
+
+    def describe(self) -> list[str]:
+        return [f"Distinct [{window_text(self.window, self.has_clock_time)}]", *life_lines(self.life)]
+
+    @property
+    def state_columns(self) -> tuple[tuple[int, str], ...]:
+        return tuple((0, name) for name in self.keys)
+
+    @property
+    def frames(self) -> tuple[Window, ...]:
+        return (self.window,)
+
+    def with_frames(self, frames: Sequence[Window]) -> Node:
+        return replace(self, window=_of_groups(frames))
+
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        return [enough(_spread_of_groups(self.window, self.keys), known[0])]
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        return _as_wanted(wanted)
 
 
 @dataclass(frozen=True)
-class WindowJoin:
+class WindowJoin(Node):
     """Equi-join of two or more inputs, each with its window, and residual conditions.
 
     `keys[i]` are the key columns of input i; all inputs have equally many. Output columns are the inputs' columns in order
@@ -170,6 +262,7 @@ class WindowJoin:
     emit_partial: bool = False
     #: The kind that was written, where a rewrite has found a cheaper one; it means nothing for the answer.
     written_as: JoinKind | None = field(default=None, compare=False, repr=False)
+    row_times: ClassVar[RowTimes] = RowTimes.WITHIN_LIFE
 
     def __post_init__(self) -> None:
         _check_hint(self)
@@ -237,6 +330,73 @@ class WindowJoin:
     def inputs(self) -> tuple[Node, ...]:
         return self.parts
 
+    def _over(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, parts=inputs)
+
+    def describe(self) -> list[str]:
+        windows = " | ".join(window_text(window, self.has_clock_time) for window in self.windows)
+        is_inner = self.kind is JoinKind.INNER
+        # Of an inner join it may be thought as a filter; otherwise it decides who is a partner.
+        residual = [f"{'where' if is_inner else 'on'} {self.residual}"] if self.residual is not None else []
+        kind = "" if is_inner else f"{self.kind.words} "
+        written = self.written_as
+        why = "a condition above rejects rows without partner"
+        narrowed = [f"written as {written.words} JOIN: {why}"] if written is not None else []
+        partial = ["emit partial"] if self.emit_partial else []
+        head = f"{type(self).__name__} {kind}{self.equalities} [{windows}]"
+        return [head, *residual, *narrowed, *partial, *life_lines(self.life)]
+
+    @property
+    def equalities(self) -> str:
+        """What must be equal, in words."""
+        return " and ".join(" = ".join(columns) for columns in zip(*self.keys, strict=True))
+
+    def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:
+        return next((((port, name),) for port, part in enumerate(self.parts) if name in part.schema), ())
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        schema, window = self.parts[port].schema, self.windows[port]
+        residual = columns_read(self.residual, self.pair_schema) if self.residual is not None else set()
+        read = {*above, *residual, *self.columns_of(port), *_partition_columns(window)}
+        return {schema[name].name for name in read if name in schema}
+
+    def columns_of(self, port: int) -> tuple[str, ...]:
+        """Columns of one input that must equal columns of others."""
+        return self.keys[port]
+
+    @property
+    def state_columns(self) -> tuple[tuple[int, str], ...]:
+        return tuple((port, name) for port, keys in enumerate(self.keys) for name in keys)
+
+    @property
+    def frames(self) -> tuple[Window, ...]:
+        return self.windows
+
+    def with_frames(self, frames: Sequence[Window]) -> Node:
+        return replace(self, windows=tuple(frames))
+
+    def keys_of(self, port: int) -> Keys:
+        return self.columns_of(port)
+
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        # The last rows of an input are the last of all its keys: one place has to count them, here or before.
+        if self.counts_rows:
+            return list(self.keys) if self.spreads_counted else [() for _ in self.parts]
+        for keys, spread in zip(self.keys, known, strict=True):
+            for found in spread:
+                if set(found) <= set(keys):
+                    positions = [keys.index(name) for name in found]
+                    return [tuple(mine[position] for position in positions) for mine in self.keys]
+        return list(self.keys)
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        """Where the columns of an input are NULL-extended the row is in the shard of its partner's key, not in that of NULL."""
+        return tuple(keys for port, keys in enumerate(self.senders(known, wanted)) if port not in self.kind.extended)
+
+    def senders(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        """Keys that are columns of the output, for each input it shows."""
+        return _as_wanted(wanted if self.kind.shows_pairs else wanted[:1])
+
 
 def _check_hint(node: WindowJoin) -> None:
     """Whether the variant that a hint asks for can run the join at all."""
@@ -276,6 +436,7 @@ class GroupBy(OverOne):
     emit_partial: bool = False
     #: Names for the window's start and end in the output; empty names are left out.
     window_columns: tuple[str, str] = ("", "")
+    row_times: ClassVar[RowTimes] = RowTimes.WITHIN_LIFE
 
     @cached_property
     def schema(self) -> Schema:
@@ -289,7 +450,43 @@ class GroupBy(OverOne):
     def time_type(self) -> pa.DataType:
         """Type of the window columns."""
         in_rows = isinstance(self.window, Framed) and self.window.in_rows
-        return TIMESTAMP if has_clock_time(self) and not in_rows else pa.int64()
+        return TIMESTAMP if self.has_clock_time and not in_rows else pa.int64()
+
+    def describe(self) -> list[str]:
+        keys = ", ".join(self.keys) or "()"
+        aggregates = ", ".join(call.name for call in self.aggregates) or "nothing"
+        more = [f"window bounds {', '.join(name for name in self.window_columns if name)}"] if any(self.window_columns) else []
+        partial = ["emit partial"] if self.emit_partial else []
+        window = window_text(self.window, self.has_clock_time)
+        return [f"GroupBy {keys}: {aggregates} [{window}]", *more, *partial, *life_lines(self.life)]
+
+    def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:
+        return ((0, name),) if name in self.keys else ()
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        schema = self.input.schema
+        arguments = [columns_read(item, schema) for call in self.aggregates for item in call.inputs]
+        return {schema[name].name for name in (*self.keys, *_partition_columns(self.window))}.union(*arguments)
+
+    @property
+    def state_columns(self) -> tuple[tuple[int, str], ...]:
+        return tuple((0, name) for name in self.keys)
+
+    @property
+    def frames(self) -> tuple[Window, ...]:
+        return (self.window,)
+
+    def with_frames(self, frames: Sequence[Window]) -> Node:
+        return replace(self, window=_of_groups(frames))
+
+    def keys_of(self, port: int) -> Keys:
+        return self.keys
+
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        return [enough(_spread_of_groups(self.window, self.keys), known[0])]
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        return _as_wanted(wanted)
 
 
 @dataclass(frozen=True)
@@ -298,6 +495,12 @@ class GroupFilter(SameColumns):
 
     condition: Expr
 
+    def describe(self) -> list[str]:
+        return [f"GroupFilter {self.condition}"]
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        return above | columns_read(self.condition, self.schema)
+
 
 @dataclass(frozen=True)
 class Lifetime(SameColumns):
@@ -305,27 +508,42 @@ class Lifetime(SameColumns):
 
     life: Lifespan
 
+    def describe(self) -> list[str]:
+        return [f"Lifetime {life_text(self.life)}"]
+
+    def columns_needed(self, port: int, above: set[str]) -> set[str]:
+        return above
+
 
 @dataclass(frozen=True)
 class Hushed(SameColumns):
     """The punctuations of the input without its rows."""
+
+    is_prompt: ClassVar[bool] = True
+
+    def describe(self) -> list[str]:
+        return ["Hushed: punctuations without rows"]
 
 
 @dataclass(frozen=True)
 class Announced(OverOne):
     """Each punctuation of the input as a row: what it closes, and the event time by then."""
 
+    row_times: ClassVar[RowTimes] = RowTimes.SOURCE
+
     @cached_property
     def schema(self) -> Schema:
-        time = TIMESTAMP if has_clock_time(self.input) else pa.int64()
+        time = TIMESTAMP if self.has_clock_time else pa.int64()
         return Schema((Field("punctuation", pa.string()), Field("known_at", time)), "the punctuations")
 
+    def describe(self) -> list[str]:
+        return ["Announced: a row for each punctuation"]
 
-#: A text, because nodes of other modules build on those here.
-Node: TypeAlias = (
-    "Scan | Reference | Select | Project | Union | Split | Distinct | WindowJoin | GroupBy | GroupFilter"
-    " | Lifetime | Hushed | Announced | PatternMatch | RowPatternMatch"
-)
+    def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
+        return [()]  # one place hears what all shards have to say
+
+    def partitionings(self, known: Sequence[Spread], wanted: Sequence[Keys]) -> Spread:
+        return _as_wanted(wanted)
 
 
 def qualified(schema: Schema, alias: str) -> Schema:
@@ -335,35 +553,26 @@ def qualified(schema: Schema, alias: str) -> Schema:
     return Schema(tuple(Field(f"{alias}.{item.name}", item.type, item.nullable) for item in schema), schema.owner)
 
 
-def walk(node: Node) -> list[Node]:
-    """The node and everything below it, inputs first."""
-    below = [found for part in node.inputs for found in walk(part)]
-    return [*below, node]
+def _from_text(name: str, alias: str) -> str:
+    return f"{name} {alias}" if alias and alias != name else name
 
 
-def has_clock_time(node: Node) -> bool:
-    """Whether event time below the node is clock time (microseconds) rather than an integer attribute that grows."""
-    kinds = [leaf.stream.has_clock_time for leaf in walk(node) if isinstance(leaf, Scan)]
-    kinds += [leaf.clock_time for leaf in walk(node) if isinstance(leaf, Reference)]
-    return bool(kinds) and all(kinds)
+def _of_groups(frames: Sequence[Window]) -> Framed | Unbounded:
+    (window,) = frames
+    assert isinstance(window, Framed | Unbounded)  # others are for joins
+    return window
 
 
-__all__ = [
-    "Distinct",
-    "Framed",
-    "GroupBy",
-    "GroupFilter",
-    "Lifetime",
-    "Node",
-    "Project",
-    "Reference",
-    "Scan",
-    "Select",
-    "Sliding",
-    "Split",
-    "Union",
-    "WindowJoin",
-    "has_clock_time",
-    "qualified",
-    "walk",
-]
+def _partition_columns(window: Window) -> tuple[str, ...]:
+    return window.partition_by if isinstance(window, Framed) else ()
+
+
+def _spread_of_groups(window: Window, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
+    if isinstance(window, Framed) and (window.in_rows or window.partition_by):
+        return window.partition_by if set(window.partition_by) <= set(columns) else ()
+    return columns
+
+
+def _as_wanted(wanted: Sequence[Keys]) -> Spread:
+    return tuple(keys for keys in wanted if keys is not None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from penstock.expressions.nodes import conjoin
 from penstock.plan.analysis.filtering import FEWEST, conjunction, parted
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.relational import Node, Select
+from penstock.plan.nodes.relational import Select
 from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 

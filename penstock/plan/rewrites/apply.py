@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import Node
+from penstock.plan.nodes.base import Node
 from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.plan.rewrites.prune_columns import prune_together
 from penstock.plan.rewrites.push_filter_below_pattern import push_below_patterns

@@ -7,7 +7,8 @@ from collections import Counter
 from penstock.expressions.nodes import Column, Expr, Literal, depth_of, substitute
 from penstock.expressions.spark_sql import is_for_python
 from penstock.model.nesting import DEEPEST_EXPRESSION
-from penstock.plan.nodes.relational import Node, Project
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project
 from penstock.plan.rewrites.rebuild import bottom_up
 
 

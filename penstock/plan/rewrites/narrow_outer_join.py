@@ -8,7 +8,8 @@ from penstock.expressions.nodes import Expr, conjuncts
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.plan.analysis.null_rejection import rejects
-from penstock.plan.nodes.relational import Node, Select, WindowJoin
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Select, WindowJoin
 from penstock.plan.rewrites.rebuild import bottom_up
 
 #: The kind that preserves these inputs.

@@ -8,11 +8,12 @@ from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.spark_sql import is_for_python
 from penstock.model.windows import Framed
 from penstock.plan.analysis.knowledge import promised_columns
+from penstock.plan.nodes.base import Node, columns_read
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import GroupBy, GroupFilter, Lifetime, Node, Project, Scan, Select, Union, WindowJoin
+from penstock.plan.nodes.relational import GroupBy, GroupFilter, Lifetime, Project, Scan, Select, Union, WindowJoin
 from penstock.plan.nodes.row_patterns import RowPatternMatch
-from penstock.plan.rewrites.rebuild import is_filtered_scan, reads, with_inputs
+from penstock.plan.rewrites.rebuild import is_filtered_scan
 
 #: Names needed of a sub-plan, by its text: equal sub-plans run once, so they must stay equal.
 Needs = dict[str, set[str]]
@@ -89,11 +90,11 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
         return []
     match node:
         case Select() | GroupFilter():
-            return [(node.input, needed | reads(node.condition, node.schema))]
+            return [(node.input, needed | columns_read(node.condition, node.schema))]
         case Lifetime():
             return [(node.input, needed)]
         case Project():
-            read = [reads(expr, node.input.schema) for name, expr in _kept(node, needed)]
+            read = [columns_read(expr, node.input.schema) for name, expr in _kept(node, needed)]
             return [(node.input, set().union(*read))]
         case Union() if _can_narrow(node):
             return [(part, {part.schema.names[at] for at in _places(node, needed)}) for part in parts]
@@ -126,7 +127,7 @@ def _places(node: Union, needed: set[str]) -> list[int]:
 
 def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
     schema = node.parts[port].schema
-    residual = reads(node.residual, node.pair_schema) if node.residual is not None else set()
+    residual = columns_read(node.residual, node.pair_schema) if node.residual is not None else set()
     windows = node.windows[port]
     partitions = windows.partition_by if isinstance(windows, Framed) else ()
     keys = node.columns_of(port) if isinstance(node, MJoin) else node.keys[port]
@@ -137,7 +138,7 @@ def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
 def _of_grouping(node: GroupBy) -> set[str]:
     schema = node.input.schema
     partitions = node.window.partition_by if isinstance(node.window, Framed) else ()
-    arguments = [reads(item, schema) for call in node.aggregates for item in call.inputs]
+    arguments = [columns_read(item, schema) for call in node.aggregates for item in call.inputs]
     return {schema[name].name for name in (*node.keys, *partitions)}.union(*arguments)
 
 
@@ -151,10 +152,10 @@ def _rebuilt(node: Node, needs: Needs, reader: Node | None = None, port: int = 0
     inputs = [_rebuilt(part, needs, node, at) for at, part in enumerate(node.inputs)]
     if isinstance(node, Project):
         items = _kept(node, needed)
-        return with_inputs(node, inputs) if items == node.items else Project(inputs[0], items)
+        return node.with_inputs(inputs) if items == node.items else Project(inputs[0], items)
     if isinstance(node, Union):
         inputs = _same_columns(node, inputs, needed)
-    return with_inputs(node, inputs)
+    return node.with_inputs(inputs)
 
 
 def _listed(node: Node, needed: set[str]) -> Node:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from penstock.expressions.nodes import Expr, conjoin, conjuncts
 from penstock.model.windows import Rows
-from penstock.plan.nodes.relational import Node, Select, WindowJoin
-from penstock.plan.rewrites.rebuild import bottom_up, filtered, reads
+from penstock.plan.nodes.base import Node, columns_read
+from penstock.plan.nodes.relational import Select, WindowJoin
+from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 
 def push_filter_below_join(plan: Node) -> Node:
@@ -47,7 +48,7 @@ def _pushed(node: Node) -> Node:
 
 def _of_one_input(join: WindowJoin, condition: Expr, allowed: Sequence[int]) -> int | None:
     """The only input the condition reads, if it is one of those allowed."""
-    names = reads(condition, join.pair_schema)
+    names = columns_read(condition, join.pair_schema)
     owners = [port for port in allowed if names and all(name in join.parts[port].schema for name in names)]
     return owners[0] if owners else None
 

@@ -11,8 +11,9 @@ from penstock.expressions.event_references import At, reference, references_of
 from penstock.expressions.nodes import TRUE, Call, Column, Expr, Literal, conjoin, transform
 from penstock.expressions.spark_sql import is_for_python
 from penstock.model.event_patterns import Absent, Atom
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Node, Project, walk
+from penstock.plan.nodes.relational import Project
 from penstock.plan.rewrites.rebuild import bottom_up, filtered, is_filtered_scan
 
 Readers = Mapping[str, Sequence[Node]]

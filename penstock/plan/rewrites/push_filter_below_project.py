@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.expressions.nodes import Column, columns_of, depth_of, substitute
 from penstock.model.nesting import DEEPEST_EXPRESSION
 from penstock.plan.analysis.filtering import runs_in_kernel
-from penstock.plan.nodes.relational import Node, Project, Select
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project, Select
 from penstock.plan.rewrites.rebuild import bottom_up
 
 

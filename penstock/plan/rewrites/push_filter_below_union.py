@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.expressions.nodes import Column, columns_of, substitute
-from penstock.plan.nodes.relational import Node, Select, Union
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Select, Union
 from penstock.plan.rewrites.rebuild import bottom_up
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.expressions.nodes import conjoin
 from penstock.plan.analysis.filtering import parted
-from penstock.plan.nodes.relational import Node, Select
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Select
 from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 

@@ -13,7 +13,8 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.operators.base import Stateless
 from penstock.operators.filtering.operator import AdaptiveFilter
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import Scan, walk
+from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.relational import Scan
 
 #: Operators whose state decides no answer.
 _WITHOUT_STATE = (Stateless, AdaptiveFilter)

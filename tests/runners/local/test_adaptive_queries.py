@@ -19,8 +19,8 @@ from penstock.lowering.explain import explain
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.jobs import Job
 from penstock.lowering.stages import build_job
+from penstock.plan.nodes.base import walk
 from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.relational import walk
 from penstock.plan.rewrites.apply import rewritten
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.steering import Steering
