@@ -10,18 +10,9 @@ from dataclasses import replace
 
 from penstock.errors import InvalidWindow, Place
 from penstock.model.windows import Framed, Lifespan
-from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Lifetime, Reference, Scan, Union, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.base import Node, RowTimes, walk
+from penstock.plan.nodes.relational import Lifetime, WindowJoin
 from penstock.plan.rewrites.rebuild import bottom_up
-
-#: Nodes that leave rows out that are not in the life of the query.
-_AWARE = (GroupBy, Distinct, WindowJoin)
-#: Nodes that know nothing of it, and whose answers have other times than the rows they are made of.
-_UNAWARE = (PatternMatch, RowPatternMatch)
-#: Where rows come from outside the query.
-_SOURCES = (Scan, Reference, Announced)
 
 
 def bounded(plan: Node, life: Lifespan) -> Node:
@@ -32,28 +23,28 @@ def bounded(plan: Node, life: Lifespan) -> Node:
 def _bounded(node: Node, life: Lifespan) -> Node:
     if _shows_source(node):
         return Lifetime(node, life)
-    below = _judged if isinstance(node, _AWARE) else _bounded
+    below = _judged if node.row_times is RowTimes.WITHIN_LIFE else _bounded
     return node.with_inputs([below(part, life) for part in node.inputs])
 
 
 def _judged(node: Node, life: Lifespan) -> Node:
     """A plan below an operator that looks at the times of its rows."""
-    if isinstance(node, _SOURCES):
+    if node.row_times is RowTimes.SOURCE:
         return node
-    below = _bounded if isinstance(node, _UNAWARE) else _judged
+    below = _bounded if node.row_times is RowTimes.OF_ANSWERS else _judged
     return node.with_inputs([below(part, life) for part in node.inputs])
 
 
 def _shows_source(node: Node) -> bool:
     """Whether the rows are those of a source, chosen and reshaped one by one."""
-    while not isinstance(node, (*_SOURCES, *_AWARE, *_UNAWARE, Union)):
+    while node.row_times is RowTimes.OF_INPUT:
         node = node.inputs[0]
-    return isinstance(node, _SOURCES)
+    return node.row_times is RowTimes.SOURCE
 
 
 def with_partial_windows(plan: Node, place: Place) -> Node:
     """The plan with windows that the end of the query cuts off; groupings have been told."""
-    frames = [frame for node in walk(plan) for frame in _windows_of(node) if isinstance(frame, Framed)]
+    frames = [frame for node in walk(plan) for frame in node.frames if isinstance(frame, Framed)]
     if not frames:
         text = (
             "EMIT PARTIAL is for windows that END cuts off, or that did not fill; this query has none. "
@@ -66,9 +57,3 @@ def with_partial_windows(plan: Node, place: Place) -> Node:
 def _partial(node: Node) -> Node:
     is_framed = isinstance(node, WindowJoin) and any(isinstance(window, Framed) for window in node.windows)
     return replace(node, emit_partial=True) if is_framed and isinstance(node, WindowJoin) else node
-
-
-def _windows_of(node: Node) -> tuple[object, ...]:
-    if isinstance(node, WindowJoin):
-        return node.windows
-    return (node.window,) if isinstance(node, GroupBy | Distinct) else ()

@@ -35,14 +35,12 @@ from typing import Any
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.spreading import EVERYWHERE
-from penstock.lowering.filters import filter_settings, settings_text
 from penstock.lowering.jobs import Exchange, Job, SourceEntry
-from penstock.lowering.multiway import probes_text, spread_of, with_copies
-from penstock.lowering.patterns import shown_patterns
+from penstock.lowering.multiway import with_copies
 from penstock.lowering.prefix import prefix_of
-from penstock.lowering.row_patterns import shown_search
 from penstock.lowering.stages import PACKING, build_job
 from penstock.lowering.statistics import JoinMemory
+from penstock.lowering.table import lowering_of
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.analysis.clock import clock_lines
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
@@ -52,11 +50,8 @@ from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Reference, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.relational import WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
 CATALYST, BEFORE, KERNEL, QUERY = "catalyst", "packing", "kernel", "query"
@@ -255,13 +250,13 @@ def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], u
         first, *more = node.describe()
         if isinstance(node, PatternMatch):  # it is said when each condition is tested
             more = [line for line in more if not line.startswith("where ")]
-        where = QUERY if isinstance(node, Reference) else CATALYST if prefix_of(node) is not None else KERNEL
+        where = QUERY if node.query_read else CATALYST if prefix_of(node) is not None else KERNEL
         stage, name, keys = job.placements.get((0, repr(node)), _NOWHERE) if where == KERNEL else _NOWHERE
         where = BEFORE if stage == PACKING else where
         sizes = [holding.rows for holding in found.holdings]
         return Operation(
             first,
-            (*_variant(node, judged), *_order(node), *more),
+            (*_variant(node, judged), *_about_operator(node), *more),
             where,
             stage,
             keys,
@@ -290,18 +285,9 @@ def _variant(node: Node, judged: Mapping[int, Judged]) -> list[str]:
     return [chosen, *(node.hint.explained() if node.hint is not None else ())]
 
 
-def _order(node: Node) -> list[str]:
+def _about_operator(node: Node) -> list[str]:
     """Who orders conditions of an adaptive filter or probes of a multiway join, how patterns are sought; else nothing."""
-    if isinstance(node, MJoin):
-        return [probes_text(node), str(spread_of(node))]
-    if isinstance(node, RowPatternMatch):
-        return shown_search(node)
-    if isinstance(node, PatternMatch):
-        return shown_patterns(node)
-    if not isinstance(node, AdaptiveFilter):
-        return []
-    asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""
-    return [settings_text(filter_settings(node.hint)) + asked]
+    return lowering_of(node).explained(node) if node.inputs else []
 
 
 def _declared_memory(node: Node, judged: Mapping[int, Judged], shards: int) -> tuple[InputEstimate, ...]:

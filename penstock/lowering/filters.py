@@ -112,6 +112,12 @@ def filter_settings(hint: OrderHint | None) -> FilterSettings:
         raise error.at(hint.place) if hint.place is not None else error from None
 
 
+def explained_order(node: nodes.AdaptiveFilter) -> list[str]:
+    """Who keeps the order of the conditions, for explain."""
+    asked = f"; the hint {node.hint} asks for it" if node.hint is not None else ""
+    return [settings_text(filter_settings(node.hint)) + asked]
+
+
 def settings_text(settings: FilterSettings) -> str:
     """Who keeps the order, in words.
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from penstock.kernel.graph import Graph
 from penstock.kernel.packing import Route
 from penstock.lowering.filters import FilterRecipe
-from penstock.lowering.placing import Keys
 from penstock.lowering.prefix import Prefix, PrefixFilter
 from penstock.model.schema import Schema
 from penstock.plan.catalog import Catalog
+from penstock.plan.nodes.base import Keys
 
 
 @dataclass(frozen=True)

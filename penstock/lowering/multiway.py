@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,9 +18,10 @@ from penstock.operators.joins.multiway_join import MJoin
 from penstock.plan.analysis.estimation import InputEstimate
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.knowledge import declared_rate
+from penstock.plan.nodes import base
 from penstock.plan.nodes import multiway as nodes
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin
+from penstock.plan.nodes.relational import Scan, WindowJoin
 
 _STILL = (Algorithm.FIXED, Algorithm.RANDOM)
 
@@ -114,6 +115,16 @@ def spread_of(node: nodes.MJoin) -> Spread:
     return Spread(keys, f"no column is in all inputs: spread by {shared}; {copies}")
 
 
+def wanted_spread(node: nodes.MJoin, known: Sequence[base.Spread]) -> list[base.Keys]:
+    """How the inputs are spread, whatever they are spread by below: rates decide."""
+    return list(spread_of(node).keys)
+
+
+def explained_probes(node: nodes.MJoin) -> list[str]:
+    """Who orders the probes, and how the inputs are spread."""
+    return [probes_text(node), str(spread_of(node))]
+
+
 def with_copies(node: WindowJoin, estimates: tuple[InputEstimate, ...], shards: int) -> tuple[InputEstimate, ...]:
     """Estimates of a join's memory that count the copies of inputs that are not spread."""
     if not isinstance(node, nodes.MJoin):
@@ -128,6 +139,5 @@ def _first_columns(members: list[tuple[int, str]]) -> dict[int, str]:
 
 
 def _rate(part: Node) -> float | None:
-    while isinstance(part, Select | Project):
-        part = part.input
-    return declared_rate(part.stream) if isinstance(part, Scan) else None
+    below = part.rows_from
+    return declared_rate(below.stream) if isinstance(below, Scan) else None

@@ -37,7 +37,7 @@ _ON_VIOLATION = {
 }
 
 
-def shown_patterns(node: nodes.PatternMatch) -> list[str]:
+def explained_patterns(node: nodes.PatternMatch) -> list[str]:
     """The automaton, when conditions are tested, and what constraints conclude, for explain."""
     query, conditions = node.query, PatternConditions(node.query, node.input.schema)
     return [*_automata(query), *_search(query), *_tests(query, conditions), *_concluded(node)]

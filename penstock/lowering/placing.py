@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.expressions.nodes import Column
 from penstock.kernel.graph import Port
 from penstock.kernel.spreading import EVERYWHERE
-from penstock.lowering.multiway import spread_of
 from penstock.lowering.prefix import Prefix
 from penstock.model.declarations import Constraint, ConstraintKind, RowPolicy
 from penstock.model.schema import Schema
-from penstock.model.windows import Framed
 from penstock.plan.nodes import relational as nodes
-from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.row_patterns import RowPatternMatch
-
-#: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere. EVERYWHERE: each shard has a copy.
-Keys = tuple[str, ...] | None
-#: All lists of columns whose hash has decided the shard.
-Spread = tuple[tuple[str, ...], ...]
+from penstock.plan.nodes.base import Keys, Node, Spread
 
 
 @dataclass(frozen=True)
@@ -71,10 +60,9 @@ def is_trusting(found: Found) -> bool:
 
 def keys_before(node: nodes.Select | nodes.Project, keys: tuple[str, ...]) -> tuple[str, ...] | None:
     """What columns of the output are called in the input; None if one of them is computed."""
-    if isinstance(node, nodes.Select) or keys == EVERYWHERE:
+    if keys == EVERYWHERE:
         return keys
-    items = dict(node.items)
-    found = [expr.name for name in keys if isinstance(expr := items[name], Column)]
+    found = [column for name in keys for _, column in node.origins_of(name)]
     return tuple(found) if len(found) == len(keys) else None
 
 
@@ -86,7 +74,8 @@ def suits(partitionings: tuple[tuple[str, ...], ...], keys: Keys) -> bool:
     return keys is None or keys in partitionings
 
 
-def _known(found: Found) -> Spread:
+def known_spread(found: Found) -> Spread:
+    """How rows are known to be spread there."""
     return found.partitionings if isinstance(found, Placed) else ()
 
 
@@ -94,86 +83,19 @@ def _known_senders(found: Found) -> Spread:
     return found.senders if isinstance(found, Placed) else ()
 
 
-def wanted_keys(node: Node, inputs: list[Found]) -> list[Keys]:
-    """How each input must be partitioned; an existing partitioning that suffices is kept."""
-    if isinstance(node, MJoin):
-        return list(spread_of(node).keys)
-    if isinstance(node, nodes.WindowJoin):
-        # The last rows of an input are the last of all its keys: one place has to count them, here or before.
-        if node.counts_rows:
-            return list(node.keys) if node.spreads_counted else [() for _ in inputs]
-        return _join_keys(node, inputs)
-    if isinstance(node, nodes.GroupBy | nodes.Distinct):
-        columns = node.keys if isinstance(node, nodes.GroupBy) else node.schema.names
-        return [_enough(_spread(node.window, columns), inputs[0])]
-    if isinstance(node, PatternMatch | RowPatternMatch):
-        return [_enough(node.query.key, inputs[0])]
-    if isinstance(node, Merged):
-        places = [node.schema.index(name) for name in node.keys]
-        return [tuple(part.schema.names[at] for at in places) for part in node.parts]
-    if isinstance(node, nodes.Announced):
-        return [()]  # one place hears what all shards have to say
-    return [None for _ in inputs]
-
-
-def _spread(window: object, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns whose every value may live in its own shard: none if rows must be numbered in one place."""
-    if isinstance(window, Framed) and (window.in_rows or window.partition_by):
-        return window.partition_by if set(window.partition_by) <= set(columns) else ()
-    return columns
-
-
-def _enough(columns: tuple[str, ...], found: Found) -> tuple[str, ...]:
-    for known in _known(found):
-        if set(known) <= set(columns):
-            return known
-    return columns
-
-
-def _join_keys(node: nodes.WindowJoin, inputs: list[Found]) -> list[Keys]:
-    for keys, found in zip(node.keys, inputs, strict=True):
-        for known in _known(found):
-            if set(known) <= set(keys):
-                positions = [keys.index(name) for name in known]
-                return [tuple(mine[position] for position in positions) for mine in node.keys]
-    return list(node.keys)
-
-
 def partitionings_of(node: Node, inputs: list[Found], wanted: list[Keys]) -> Spread:
-    """How the output is partitioned, in output names.
-
-    Where the columns of an input are NULL-extended the row is in the shard of its partner's key, not in that of NULL.
-    """
-    if isinstance(node, nodes.WindowJoin):
-        return tuple(keys for port, keys in enumerate(_shown_keys(node, wanted)) if port not in node.kind.extended)
-    return _passed(node, _known(inputs[0]), wanted)
+    """How the output is partitioned, in output names."""
+    return node.partitionings([known_spread(found) for found in inputs], _hashed(wanted))
 
 
 def senders_of(node: Node, inputs: list[Found], wanted: list[Keys]) -> Spread:
     """Columns whose values tell the shard, unless they are NULL."""
-    if isinstance(node, nodes.WindowJoin):
-        return tuple(_shown_keys(node, wanted))
-    return _passed(node, _known_senders(inputs[0]), wanted)
+    return node.senders([_known_senders(found) for found in inputs], _hashed(wanted))
 
 
-def _shown_keys(node: nodes.WindowJoin, wanted: list[Keys]) -> list[tuple[str, ...]]:
-    """Keys that are columns of the output, for each input it shows."""
-    shown = wanted if node.kind.shows_pairs else wanted[:1]
-    return [keys for keys in shown if keys is not None and keys != EVERYWHERE]
-
-
-def _passed(node: Node, known: Spread, wanted: list[Keys]) -> Spread:
-    """What a node with one input makes of its partitioning."""
-    if isinstance(node, nodes.GroupBy | nodes.Distinct | nodes.Announced):
-        return tuple(keys for keys in wanted if keys is not None)
-    if isinstance(node, PatternMatch | RowPatternMatch):
-        return tuple(keys for keys in wanted if keys is not None and set(keys) <= set(node.shown_key))
-    if isinstance(node, Merged):
-        return (node.keys,)
-    if isinstance(node, nodes.Project):
-        kept = {expr.name: name for name, expr in reversed(node.items) if isinstance(expr, Column)}
-        return tuple(tuple(kept[name] for name in keys) for keys in known if all(name in kept for name in keys))
-    return () if isinstance(node, nodes.Union) else known
+def _hashed(wanted: list[Keys]) -> list[Keys]:
+    """What of it spreads rows: copies in all shards do not."""
+    return [None if keys == EVERYWHERE else keys for keys in wanted]
 
 
 def shown_keys(wanted: list[Keys]) -> str:

@@ -13,7 +13,7 @@ from penstock.operators.patterns.rows.row_pattern_engine import RowPatternEngine
 from penstock.plan.nodes import row_patterns as nodes
 
 
-def shown_search(node: nodes.RowPatternMatch) -> list[str]:
+def explained_search(node: nodes.RowPatternMatch) -> list[str]:
     """The automaton, and how conditions are tested, for explain."""
     program, conditions = Program(node.query.pattern), RowConditions(node.query, node.input.schema)
     defined = dict(node.query.definitions)

@@ -22,12 +22,11 @@ from penstock.lowering.jobs import Exchange, Generation, Job, SourceEntry, Stage
 from penstock.lowering.placing import (
     Floating,
     Found,
-    Keys,
     Placed,
-    Spread,
     can_be_watched,
     is_trusting,
     keys_before,
+    known_spread,
     meeting_keys,
     only_key,
     partitionings_of,
@@ -35,18 +34,17 @@ from penstock.lowering.placing import (
     shown_keys,
     spread_by,
     suits,
-    wanted_keys,
 )
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
-from penstock.lowering.table import Recipe, recipe_of, recipe_of_generator
+from penstock.lowering.table import Recipe, lowering_of, recipe_of, recipe_of_generator
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.operators.project import Project
 from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
-from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.base import Keys, Node, Spread
 from penstock.plan.rewrites.apply import rewritten
 
 #: Instead of a level: before the exchange.
@@ -182,7 +180,7 @@ class _Builder:
         if isinstance(node, nodes.Select | nodes.Project) and isinstance(inputs[0], Prefix | Floating):
             prefix = self._grown(inputs[0], node) if isinstance(inputs[0], Prefix) else None
             return Floating(node, inputs[0]) if prefix is None else prefix
-        wanted = wanted_keys(node, inputs)
+        wanted = lowering_of(node).wanted_keys(node, [known_spread(found) for found in inputs])
         inputs = [self._followed(found, keys) for found, keys in zip(inputs, wanted, strict=True)]
         level = max([self._level_for(found, keys) for found, keys in zip(inputs, wanted, strict=True)], default=1)
         sources = tuple(self._at(found, keys, level) for found, keys in zip(inputs, wanted, strict=True))
@@ -202,7 +200,7 @@ class _Builder:
     def _add(
         self, node: Node, level: int, sources: tuple[Port, ...], spread: tuple[Spread, Spread], wanted: list[Keys], trusts: bool
     ) -> Placed:
-        branch = node.branch if isinstance(node, nodes.Split) else ""
+        branch = node.output_port
         recipe = recipe_of(node, trusts)
         shared = self._shared_split(recipe, level, sources) if branch else None
         if shared is None:

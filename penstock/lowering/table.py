@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
-from penstock.lowering.filters import SelectRecipe, filter_recipe
+from penstock.lowering.filters import SelectRecipe, explained_order, filter_recipe
 from penstock.lowering.joins import join_recipe
-from penstock.lowering.multiway import multiway_recipe
-from penstock.lowering.patterns import pattern_recipe
+from penstock.lowering.multiway import explained_probes, multiway_recipe, wanted_spread
+from penstock.lowering.patterns import explained_patterns, pattern_recipe
 from penstock.lowering.prefix import Prefix
-from penstock.lowering.row_patterns import row_pattern_recipe
+from penstock.lowering.row_patterns import explained_search, row_pattern_recipe
 from penstock.model.declarations import Generator, GeneratorKind
 from penstock.operators.announce import Announce, Hush
 from penstock.operators.distinct import Distinct
@@ -28,13 +29,21 @@ from penstock.operators.split import Split
 from penstock.operators.union import Union
 from penstock.plan.analysis.generation import PIECES
 from penstock.plan.nodes import relational as nodes
-from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.base import Keys, Node, Spread
 from penstock.plan.nodes.filtering import AdaptiveFilter
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 Recipe = Callable[[], Operator]
+
+
+def _as_node_says(node: Node, known: Sequence[Spread]) -> list[Keys]:
+    return node.wanted_keys(known)
+
+
+def _nothing(node: Node) -> list[str]:
+    return []
 
 
 def _select(node: nodes.Select) -> Recipe:
@@ -88,24 +97,54 @@ def _announced(node: nodes.Announced) -> Recipe:
     return partial(Announce, node.schema.arrow)
 
 
-LOWERINGS: Mapping[type, Callable[[Any], Recipe]] = {
-    nodes.Select: _select,
-    AdaptiveFilter: _adaptive_filter,
-    nodes.GroupFilter: _group_filter,
-    nodes.Project: _project,
-    nodes.Union: _union,
-    Merged: _merged,
-    nodes.Split: _split,
-    nodes.Distinct: _distinct,
-    nodes.WindowJoin: join_recipe,
-    MJoin: multiway_recipe,
-    nodes.GroupBy: _group_by,
-    nodes.Lifetime: _lifetime,
-    nodes.Hushed: _hushed,
-    nodes.Announced: _announced,
-    PatternMatch: pattern_recipe,
-    RowPatternMatch: row_pattern_recipe,
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How nodes of one kind run.
+
+    Parameters
+    ----------
+    recipe
+        How to make the operator.
+    wanted_keys
+        How the inputs must be spread, from how they are; the node says it, unless it depends on more than the node.
+    explained
+        Lines for `explain` about the operator rather than the node.
+    takes_trust
+        Whether the recipe depends on rows that contradict a punctuation coming that far.
+    """
+
+    recipe: Callable[..., Recipe]
+    wanted_keys: Callable[[Any, Sequence[Spread]], list[Keys]] = _as_node_says
+    explained: Callable[[Any], list[str]] = _nothing
+    takes_trust: bool = False
+
+
+LOWERINGS: Mapping[type[Node], Lowering] = {
+    nodes.Select: Lowering(_select),
+    AdaptiveFilter: Lowering(_adaptive_filter, explained=explained_order),
+    nodes.GroupFilter: Lowering(_group_filter),
+    nodes.Project: Lowering(_project),
+    nodes.Union: Lowering(_union),
+    Merged: Lowering(_merged),
+    nodes.Split: Lowering(_split),
+    nodes.Distinct: Lowering(_distinct),
+    nodes.WindowJoin: Lowering(join_recipe, takes_trust=True),
+    MJoin: Lowering(multiway_recipe, wanted_spread, explained_probes),
+    nodes.GroupBy: Lowering(_group_by),
+    nodes.Lifetime: Lowering(_lifetime),
+    nodes.Hushed: Lowering(_hushed),
+    nodes.Announced: Lowering(_announced),
+    PatternMatch: Lowering(pattern_recipe, explained=explained_patterns),
+    RowPatternMatch: Lowering(row_pattern_recipe, explained=explained_search),
 }
+
+
+def lowering_of(node: Node) -> Lowering:
+    """The row of a node."""
+    try:
+        return LOWERINGS[type(node)]
+    except KeyError:
+        raise Defect(f"no operator is listed for the node {type(node).__name__}") from None
 
 
 def recipe_of(node: Node, is_trusting: bool = False) -> Recipe:
@@ -117,12 +156,8 @@ def recipe_of(node: Node, is_trusting: bool = False) -> Recipe:
         Rows that contradict a punctuation get past an entry below, as its stream trusts them. Others are judged there, and
         need not be again.
     """
-    if type(node) is nodes.WindowJoin:
-        return join_recipe(node, is_trusting)
-    try:
-        return LOWERINGS[type(node)](node)
-    except KeyError:
-        raise Defect(f"no operator is listed for the node {type(node).__name__}") from None
+    row = lowering_of(node)
+    return row.recipe(node, is_trusting) if row.takes_trust else row.recipe(node)
 
 
 def recipe_of_generator(generator: Generator, prefix: Prefix, column: str) -> Callable[[], Operator] | None:

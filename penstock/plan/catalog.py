@@ -25,7 +25,7 @@ class ContinuousQuery:
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(node.query for node in walk(self.plan) if isinstance(node, Reference)))
+        return tuple(dict.fromkeys(node.query_read for node in walk(self.plan) if node.query_read))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from penstock.lowering.table import LOWERINGS, recipe_of
 from penstock.model.declarations import Source, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes.base import Node, walk
 from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.testing.checks import check_all, inputs
 from penstock.testing.tapes import batch_cuts
@@ -54,10 +55,10 @@ CREATE CQ announced AS SELECT punctuation, known_at FROM PUNCTUATIONS OF grouped
 """
 
 
-def samples() -> list[nodes.Node]:
+def samples() -> list[Node]:
     """All nodes of the application, and those that no text leads to."""
     plans = [adapt_order_of_filters(query.plan) for query in parse_application(APPLICATION).queries.values()]
-    found = [node for plan in plans for node in nodes.walk(plan)]
+    found = [node for plan in plans for node in walk(plan)]
     stream = StreamDeclaration("a", Schema.of(k=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
     branches = (("odd", parse("k % 2 = 1")), ("large", parse("k > 2")))
     return [
@@ -72,7 +73,7 @@ def test_every_node_type_of_the_table_has_a_sample() -> None:
     assert not missing, f"write a sample plan for {sorted(kind.__name__ for kind in missing)}"
 
 
-def by_number() -> dict[str, nodes.Node]:
+def by_number() -> dict[str, Node]:
     return {f"{type(node).__name__}-{number}": node for number, node in enumerate(samples())}
 
 

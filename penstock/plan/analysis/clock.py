@@ -6,10 +6,8 @@ from penstock.model.declarations import StreamDeclaration
 from penstock.model.durations import duration_text
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import walk
-from penstock.plan.nodes.relational import Hushed, Project, Reference, Scan, Select, Split, Union
+from penstock.plan.nodes.relational import scans_of
 
-#: Operators that answer each row at once, so that time alone never brings an answer.
-_PROMPT = (Scan, Reference, Select, Project, Union, Split, Hushed)
 #: How often time is told where rows have the time of arrival; each time costs a micro-batch if nothing else comes.
 _ARRIVAL_US = 1_000_000
 #: A part of the idle timeout, within limits, is precise enough: it is how much later an idle partition is noticed.
@@ -32,11 +30,10 @@ def clocked_streams(catalog: Catalog) -> dict[str, int]:
     read: dict[str, set[str]] = {}
     waiting: set[str] = set()
     for query in catalog.in_order():
-        nodes = walk(query.plan)
-        read[query.name.lower()] = {node.stream.name for node in nodes if isinstance(node, Scan)}.union(
-            *(read[node.query.lower()] for node in nodes if isinstance(node, Reference))
+        read[query.name.lower()] = {scan.stream.name for scan in scans_of(query.plan)}.union(
+            *(read[name.lower()] for name in query.depends_on)
         )
-        if not all(isinstance(node, _PROMPT) for node in nodes):
+        if not all(node.is_prompt for node in walk(query.plan)):
             waiting |= read[query.name.lower()]
     return {stream.name: pace for stream in catalog.streams.values() if stream.name in waiting and (pace := _pace(stream))}
 

@@ -7,20 +7,17 @@ the joins behind them, of which a scope leaves only a part hot, is larger than t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from penstock.expressions.nodes import Column
 from penstock.model.declarations import Generator, GeneratorKind, StreamDeclaration
 from penstock.plan.analysis.estimation import bytes_per_row, bytes_text, declared_estimates
 from penstock.plan.analysis.knowledge import declared_rate
+from penstock.plan.analysis.origins import origins
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Distinct, GroupBy, Project, Reference, Scan, Union, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.relational import WindowJoin
 
 #: Scopes made of one buffer, and bytes each takes on its way.
 PIECES, _SCOPE_BYTES = 16, 64
@@ -99,37 +96,14 @@ def _users(catalog: Catalog) -> dict[_Attribute, str]:
     found: dict[_Attribute, str] = {}
     for query in catalog.in_order():
         for node in walk(query.plan):
-            for part, name in _worked_with(node):
-                for attribute in _origins(catalog, part, name):
+            for port, name in node.state_columns:
+                for attribute in _origins(catalog, node.inputs[port], name):
                     found.setdefault(attribute, f"query {query.name}")
     return found
 
 
-def _worked_with(node: Node) -> Iterator[tuple[Node, str]]:
-    if isinstance(node, WindowJoin):
-        yield from ((part, name) for part, keys in zip(node.parts, node.keys, strict=True) for name in keys)
-    elif isinstance(node, GroupBy):
-        yield from ((node.input, name) for name in node.keys)
-    elif isinstance(node, Distinct):
-        yield from ((node.input, name) for name in node.schema.names)
-
-
 def _origins(catalog: Catalog, node: Node, name: str) -> set[_Attribute]:
-    """Columns of streams whose values a column holds unchanged."""
-    at = node.schema.index(name)
-    if isinstance(node, Scan):
-        return {(node.stream.name.lower(), node.stream.schema.names[at].lower())}
-    if isinstance(node, Reference):
-        return _origins(catalog, catalog.queries[node.query.lower()].plan, node.output.names[at])
-    if isinstance(node, Project):
-        expr = node.items[at][1]
-        return _origins(catalog, node.input, expr.name) if isinstance(expr, Column) else set()
-    if isinstance(node, Union):
-        return {found for part in node.parts for found in _origins(catalog, part, part.schema.names[at])}
-    if isinstance(node, PatternMatch | RowPatternMatch) or (isinstance(node, GroupBy) and name not in node.keys):
-        return set()
-    owner = next((part for part in node.inputs if name in part.schema), None)
-    return set() if owner is None else _origins(catalog, owner, name)
+    return {(stream.lower(), column.lower()) for stream, column in origins(catalog, node, name).columns}
 
 
 def _colder_bytes(catalog: Catalog) -> dict[_Attribute, float | None]:

@@ -98,14 +98,14 @@ def _by_scheme(node: Stateful, what: str, scheme: Scheme | None) -> Holding | No
 def _single(node: Stateful, what: str) -> Holding | None:
     """Without keys there is one group, and rows of it are folded together."""
     folds = isinstance(node.window, Unbounded) or is_landmark(node.window)
-    if isinstance(node, GroupBy) and not node.keys and folds and not _counted_by(node):
+    if not node.keys and folds and not _counted_by(node):
         return Holding(what, "there is one group, of one row", BoundedBy.ONE_GROUP, None, "1 row", 1.0)
     return None
 
 
 def _growing(node: Stateful, known: Knowledge, what: str) -> Holding:
     window = node.window
-    columns = ", ".join(node.keys if isinstance(node, GroupBy) else node.schema.names)
+    columns = ", ".join(node.keys)
     if isinstance(window, Framed) and keeps_growing(window):
         return Holding(what, "its windows grow longer without end", growth=Growth.TIME)
     if isinstance(window, Framed) and _counted_by(node):

@@ -23,7 +23,6 @@ from penstock.expressions.nodes import Column, columns_of
 from penstock.expressions.parse import parse
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
 from penstock.plan.analysis.filtering import runs_in_kernel
-from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.relational import Project, Reference, Scan, Select, Union
 from penstock.workloads.playback import Playback
 
@@ -176,7 +175,7 @@ def through_select(node: Select, known: Knowledge) -> Knowledge:
 
     The filters right above a stream run before its rows are looked at.
     """
-    if runs_in_kernel(node) or not _is_above_stream(node):
+    if runs_in_kernel(node) or not isinstance(node.rows_from, Scan):
         return known
     schemes = [
         replace(scheme, among=" AND ".join(filter(None, (scheme.among, str(node.condition)))))
@@ -185,12 +184,6 @@ def through_select(node: Select, known: Knowledge) -> Knowledge:
         for scheme in known.schemes
     ]
     return replace(known, schemes=tuple(schemes))
-
-
-def _is_above_stream(node: Node) -> bool:
-    while isinstance(node, Select | Project):
-        node = node.input
-    return isinstance(node, Scan)
 
 
 def through_project(node: Project, known: Knowledge) -> Knowledge:

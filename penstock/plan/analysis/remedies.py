@@ -15,16 +15,14 @@ from typing import cast
 import pyarrow as pa
 
 from penstock.errors import InvalidPlan
-from penstock.expressions.nodes import Column
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, StreamDeclaration
 from penstock.model.windows import Framed, Sliding, Unbounded
 from penstock.plan.analysis.holdings import label
+from penstock.plan.analysis.origins import origins
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Distinct, GroupBy, GroupFilter, Project, Reference, Scan, Select, Union, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.relational import Distinct, GroupBy, GroupFilter, Scan, WindowJoin
 from penstock.plan.nodes.wording import length_text
 
 #: Remedies offered for one operator, steps of one remedy, and steps that are tried.
@@ -140,50 +138,17 @@ def _read(catalog: Catalog, query: str) -> list[str]:
 
 
 def _declarations(catalog: Catalog, node: Node) -> Iterator[_Candidate]:
-    match node:
-        case WindowJoin():
-            wanted = [(part, name) for part, keys in zip(node.parts, node.keys, strict=True) for name in keys]
-        case GroupBy():
-            wanted = [(node.input, name) for name in node.keys]
-        case Distinct():
-            wanted = [(node.input, name) for name in node.schema.names]
-        case _:
-            return
-    for part, name in wanted:
-        origins = sorted(_origins(catalog, part, name))
-        if origins and not any(_is_told_anything(catalog.stream(stream)) for stream, _ in origins):
-            steps = tuple(_punctuated(catalog.stream(stream), column) for stream, column in origins)
-            yield _Candidate(steps, _with_punctuations(origins), origins[0] if len(origins) == 1 else ("", ""))
+    for port, name in node.state_columns:
+        found = origins(catalog, node.inputs[port], name)
+        columns = sorted(found.columns)
+        if found.is_complete and not any(_is_told_anything(catalog.stream(stream)) for stream, _ in columns):
+            steps = tuple(_punctuated(catalog.stream(stream), column) for stream, column in columns)
+            yield _Candidate(steps, _with_punctuations(columns), columns[0] if len(columns) == 1 else ("", ""))
 
 
 def _is_told_anything(stream: StreamDeclaration) -> bool:
     """Punctuations are declared and may be about any column: more cannot be said."""
     return stream.punctuations is not None and not stream.punctuations.columns
-
-
-def _origins(catalog: Catalog, node: Node, name: str) -> set[tuple[str, str]]:
-    """Stream columns whose values a column holds; all of them must be declared to know when a value is closed."""
-    at = node.schema.index(name)
-    match node:
-        case Scan():
-            return {(node.stream.name, node.stream.schema.names[at])}
-        case Reference():
-            return _origins(catalog, catalog.queries[node.query.lower()].plan, node.output.names[at])
-        case Project():
-            expr = node.items[at][1]
-            return _origins(catalog, node.input, expr.name) if isinstance(expr, Column) else set()
-        case Union():
-            parts = [_origins(catalog, part, part.schema.names[at]) for part in node.parts]
-            return set().union(*parts) if all(parts) else set()
-        case WindowJoin():
-            owner = next(part for part in node.parts if name in part.schema)
-            return _origins(catalog, owner, name)
-        case GroupBy() if name not in node.keys:
-            return set()
-        case PatternMatch() | RowPatternMatch():
-            return set()
-        case _:
-            return _origins(catalog, node.inputs[0], name)
 
 
 def _mark_column(stream: StreamDeclaration) -> str:
@@ -325,13 +290,16 @@ def _joins_below(node: WindowJoin, place: int, port: int) -> list[int]:
 
 def _sample(node: Node) -> int:
     """A length to show: that of a window beside it, else an hour. The author will know a better one."""
-    sizes = [window.size for window in node.windows if isinstance(window, Sliding)] if isinstance(node, WindowJoin) else []
-    return max(sizes, default=_HOUR if node.has_clock_time else 1000)
+    return max(_sliding_sizes(node), default=_HOUR if node.has_clock_time else 1000)
 
 
 def _source(node: Node) -> str | None:
     """A stream or query as FROM names it, where filters and lists only lie above it."""
     return node.rows_from.from_text or None
+
+
+def _sliding_sizes(node: Node) -> list[int]:
+    return [window.size for window in node.frames if isinstance(window, Sliding)]
 
 
 def _sources(node: Node) -> list[str]:
@@ -366,10 +334,10 @@ def _with_derived_windows(node: Node) -> Node:
     node = node.with_inputs([_with_derived_windows(part) for part in node.inputs])
     if not (isinstance(node, GroupBy | Distinct) and isinstance(node.window, Unbounded)):
         return node
-    below: Node = node.input
-    while isinstance(below, Select | Project | GroupFilter):
-        below = below.input
-    sizes = [window.size for window in below.windows if isinstance(window, Sliding)] if isinstance(below, WindowJoin) else []
+    below = node.input.rows_from
+    while isinstance(below, GroupFilter):
+        below = below.input.rows_from
+    sizes = _sliding_sizes(below) if isinstance(below, WindowJoin) else []
     if not sizes or len(sizes) < len(below.inputs):
         return node
     return replace(node, window=Framed(max(sizes), max(sizes), max(sizes)))

@@ -8,7 +8,7 @@ Examples
 >>> from penstock.model.schema import Schema
 >>> from penstock.model.windows import Framed
 >>> from penstock.plan.catalog import ContinuousQuery
->>> from penstock.plan.nodes.relational import GroupBy
+>>> from penstock.plan.nodes.relational import GroupBy, Scan
 >>> bid = StreamDeclaration("bid", Schema.of(item=pa.int64(), ts=pa.int64()), Source("feed"), "ts")
 >>> counted = GroupBy(Scan(bid), ("item",), (AggregateCall("count", None),), Framed(60, 60, 60))
 >>> report = check(Catalog("demo", {"bid": bid}, {"q": ContinuousQuery("q", counted)}))
@@ -33,7 +33,6 @@ from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.remedies import Remedy, Step, remedies_for
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Reference, Scan
 
 _INDENT = " " * 13
 
@@ -140,7 +139,7 @@ def check(catalog: Catalog, with_remedies: bool = True) -> SafetyReport:
     verdicts: list[Verdict] = []
     for query, judged in propagate(catalog).items():
         for index, found in enumerate(judged):
-            if isinstance(found.node, Scan | Reference):
+            if not found.node.inputs:
                 continue
             remedies = () if found.is_bounded or not with_remedies else remedies_for(catalog, query, index, found)
             verdicts.append(Verdict(query, found.node, found.holdings, remedies))

@@ -24,7 +24,7 @@ from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.order_hints import OrderHint
 from penstock.model.schema import TIMESTAMP, Field, Schema, sql_type
 from penstock.model.windows import MOST_WINDOWS, Framed, Lifespan, Rows, Unbounded, Window
-from penstock.plan.nodes.base import Keys, Node, OverOne, RowTimes, SameColumns, Spread, columns_read, enough
+from penstock.plan.nodes.base import Keys, Node, OverOne, RowTimes, SameColumns, Spread, columns_read, enough, walk
 from penstock.plan.nodes.wording import alias_text, item_text, life_lines, life_text, window_text
 
 #: The option of a hint that asks for rows to be counted first and joined in all shards.
@@ -551,6 +551,11 @@ def qualified(schema: Schema, alias: str) -> Schema:
     if not alias:
         return schema
     return Schema(tuple(Field(f"{alias}.{item.name}", item.type, item.nullable) for item in schema), schema.owner)
+
+
+def scans_of(plan: Node) -> list[Scan]:
+    """The declared streams that a plan reads."""
+    return [leaf for leaf in walk(plan) if isinstance(leaf, Scan)]
 
 
 def _from_text(name: str, alias: str) -> str:

@@ -6,13 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from penstock.expressions.nodes import Column, Expr
 from penstock.expressions.spark_sql import is_for_python
-from penstock.model.windows import Framed
 from penstock.plan.analysis.knowledge import promised_columns
-from penstock.plan.nodes.base import Node, columns_read
-from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import GroupBy, GroupFilter, Lifetime, Project, Scan, Select, Union, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
+from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.relational import Project, Scan, Union
 from penstock.plan.rewrites.rebuild import is_filtered_scan
 
 #: Names needed of a sub-plan, by its text: equal sub-plans run once, so they must stay equal.
@@ -53,17 +49,8 @@ def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
     """Name of a sub-plan in `Needs`. A stream that is spread by different keys crosses once for each, with its own columns."""
     if not is_filtered_scan(node):
         return repr(node)
-    match reader:
-        case MJoin():
-            return f"{node!r} by {reader.columns_of(port)}"
-        case WindowJoin():
-            return f"{node!r} by {reader.keys[port]}"
-        case GroupBy():
-            return f"{node!r} by {reader.keys}"
-        case PatternMatch() | RowPatternMatch():
-            return f"{node!r} by {reader.query.key}"
-        case _:
-            return f"{node!r} by anything"
+    keys = None if reader is None else reader.keys_of(port)
+    return f"{node!r} by {'anything' if keys is None else keys}"
 
 
 def _visible(node: Node) -> Iterable[Node]:
@@ -88,24 +75,13 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
     parts = _parts(node)
     if not parts:
         return []
-    match node:
-        case Select() | GroupFilter():
-            return [(node.input, needed | columns_read(node.condition, node.schema))]
-        case Lifetime():
-            return [(node.input, needed)]
-        case Project():
-            read = [columns_read(expr, node.input.schema) for name, expr in _kept(node, needed)]
-            return [(node.input, set().union(*read))]
-        case Union() if _can_narrow(node):
-            return [(part, {part.schema.names[at] for at in _places(node, needed)}) for part in parts]
-        case WindowJoin():
-            return [(part, _of_join_input(node, port, needed)) for port, part in enumerate(parts)]
-        case GroupBy():
-            return [(node.input, _of_grouping(node))]
-        case PatternMatch() | RowPatternMatch():
-            return [(node.input, set(node.needs))]
-        case _:
-            return [(part, set(part.schema.names)) for part in parts]
+    if isinstance(node, Project):
+        above = {name for name, _ in _kept(node, needed)}
+    elif isinstance(node, Union) and _can_narrow(node):
+        return [(part, {part.schema.names[at] for at in _places(node, needed)}) for part in parts]
+    else:
+        above = needed
+    return [(part, node.columns_needed(port, above)) for port, part in enumerate(parts)]
 
 
 def _can_narrow(node: Union) -> bool:
@@ -123,23 +99,6 @@ def _places(node: Union, needed: set[str]) -> list[int]:
         promised |= {at for at, (_, expr) in enumerate(shown) if _shows(expr, guarded)}
     wanted = {node.schema.index(name) for name in needed}
     return sorted(promised | wanted) or [0]
-
-
-def _of_join_input(node: WindowJoin, port: int, needed: set[str]) -> set[str]:
-    schema = node.parts[port].schema
-    residual = columns_read(node.residual, node.pair_schema) if node.residual is not None else set()
-    windows = node.windows[port]
-    partitions = windows.partition_by if isinstance(windows, Framed) else ()
-    keys = node.columns_of(port) if isinstance(node, MJoin) else node.keys[port]
-    read = {*needed, *residual, *keys, *partitions}
-    return {schema[name].name for name in read if name in schema}
-
-
-def _of_grouping(node: GroupBy) -> set[str]:
-    schema = node.input.schema
-    partitions = node.window.partition_by if isinstance(node.window, Framed) else ()
-    arguments = [columns_read(item, schema) for call in node.aggregates for item in call.inputs]
-    return {schema[name].name for name in (*node.keys, *partitions)}.union(*arguments)
 
 
 # -- the smaller plan --------------------------------------------------------------------------------------------------
@@ -187,10 +146,9 @@ def _guarded(node: Node) -> set[str]:
 
 
 def _scan_of(node: Node) -> Scan:
-    while isinstance(node, Select):
-        node = node.input
-    assert isinstance(node, Scan)
-    return node
+    scan = node.rows_from
+    assert isinstance(scan, Scan)
+    return scan
 
 
 def _same_columns(node: Union, inputs: Sequence[Node], needed: set[str]) -> list[Node]:
