@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import NEVER
-from penstock.plan.analysis.delays import delays
+from penstock.plan.analysis.propagate import delays
 from penstock.runners.local.runner import LocalRunner
 
 DISORDER = 3

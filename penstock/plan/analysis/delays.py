@@ -7,25 +7,19 @@ of time can fall follows from the windows of the plan alone, so it is known befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.expressions.match_output import MATCH_END, MATCH_START
 from penstock.expressions.nodes import Column
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Sliding, Window
-from penstock.plan.catalog import ContinuousQuery
-from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.nodes.relational import (
-    Distinct,
     GroupBy,
-    GroupFilter,
     Project,
     Reference,
     Scan,
-    Select,
-    Split,
     Union,
     WindowJoin,
 )
@@ -68,44 +62,21 @@ class Delays:
         return Delays(self.rows, columns, tuple(new_names[name] for name in self.row_time) if complete else ())
 
 
-def delays(node: Node, queries: Mapping[str, ContinuousQuery]) -> Delays:
-    """What is known of the times in the answers of `node`; `queries` are those it may refer to, by lower-case name.
-
-    Examples
-    --------
-    >>> from penstock.language.application import parse_application
-    >>> catalog = parse_application('''
-    ...   CREATE STREAM a (k BIGINT, t BIGINT, WATERMARK t DELAY OF 0);
-    ...   CREATE STREAM b (k BIGINT, u BIGINT, WATERMARK u DELAY OF 0);
-    ...   CREATE CQ pairs AS SELECT a.k, t, u FROM a [RANGE 5], b [RANGE 7] WHERE a.k = b.k;
-    ... ''')
-    >>> found = delays(catalog.queries["pairs"].plan, catalog.queries)
-    >>> found.rows, {name: delay.below_frontier for name, delay in found.columns.items()}, found.row_time
-    (0, {'t': 5, 'u': 7}, ('t', 'u'))
-    """
-    if isinstance(node, Scan):
-        time = node.schema.names[node.stream.schema.index(node.stream.timestamp)]
-        return Delays(0, {time: Delay(0)}, (time,))
-    if isinstance(node, Reference):
-        inner = delays(queries[node.query.lower()].plan, queries)
-        return inner.renamed(dict(zip(node.schema.names, node.output.names, strict=True)))
-    inputs = [delays(part, queries) for part in node.inputs]
-    if isinstance(node, Project):
-        return inputs[0].renamed({name: expr.name for name, expr in node.items if isinstance(expr, Column)})
-    if isinstance(node, Select | GroupFilter | Split | Distinct):
-        return inputs[0]
-    if isinstance(node, Union):
-        return _of_union(node, inputs)
-    if isinstance(node, WindowJoin):
-        return _of_join(node, inputs)
-    if isinstance(node, GroupBy):
-        return _of_groups(node, inputs[0])
-    if isinstance(node, PatternMatch):
-        return _of_matches(node, inputs[0])
-    return Delays()
+def of_stream(node: Scan) -> Delays:
+    """Every row has its own time."""
+    time = node.schema.names[node.stream.schema.index(node.stream.timestamp)]
+    return Delays(0, {time: Delay(0)}, (time,))
 
 
-def _of_union(node: Union, inputs: list[Delays]) -> Delays:
+def of_reference(node: Reference, answers: Delays) -> Delays:
+    return answers.renamed(dict(zip(node.schema.names, node.output.names, strict=True)))
+
+
+def of_project(node: Project, found: Delays) -> Delays:
+    return found.renamed({name: expr.name for name, expr in node.items if isinstance(expr, Column)})
+
+
+def of_union(node: Union, inputs: Sequence[Delays]) -> Delays:
     """A bound must hold in every branch; branches have columns by place, under the names of the first."""
     first = node.schema.names
     parts = [
@@ -120,7 +91,7 @@ def _of_union(node: Union, inputs: list[Delays]) -> Delays:
     return Delays(_greatest([part.rows for part in parts]), columns, parts[0].row_time if is_same else ())
 
 
-def _of_join(node: WindowJoin, inputs: list[Delays]) -> Delays:
+def of_join(node: WindowJoin, inputs: Sequence[Delays]) -> Delays:
     base, reaches = _greatest([found.rows for found in inputs]), [_reach(window) for window in node.windows]
     shown = inputs if node.kind.shows_pairs else inputs[:1]
     row_time = tuple(name for found in shown for name in found.row_time) if all(found.row_time for found in shown) else ()
@@ -136,7 +107,7 @@ def _of_join(node: WindowJoin, inputs: list[Delays]) -> Delays:
     return Delays(rows, columns, row_time)
 
 
-def _of_groups(node: GroupBy, found: Delays) -> Delays:
+def of_groups(node: GroupBy, found: Delays) -> Delays:
     """Windows that are still to be reported end after the frontier."""
     reach = _reach(node.window)
     if found.rows is None or reach is None:
@@ -145,7 +116,7 @@ def _of_groups(node: GroupBy, found: Delays) -> Delays:
     return Delays(found.rows + reach, {name: bound for name, bound in zip(node.window_columns, bounds, strict=True) if name})
 
 
-def _of_matches(node: PatternMatch, found: Delays) -> Delays:
+def of_matches(node: PatternMatch, found: Delays) -> Delays:
     """A match has the time at which it is decided, at most the window after its first event."""
     within = node.query.within
     if found.rows is None:

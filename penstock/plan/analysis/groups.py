@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.model.windows import Framed, Unbounded
@@ -120,8 +121,10 @@ def _growing(node: Stateful, known: Knowledge, what: str) -> Holding:
     return Holding(what, f"no window ends, because event time does not advance: {known.stalled}", growth=Growth.ROWS)
 
 
-def through_grouping(node: GroupBy, known: Knowledge, groups: Holding) -> Knowledge:
+def through_grouping(node: GroupBy, inputs: Sequence[Knowledge], holdings: Sequence[Holding]) -> Knowledge:
     """Punctuations on keys go on; event time waits for the oldest group that is still open."""
+    (known,) = inputs
+    groups = next(holding for holding in holdings if holding.what == "groups")
     keys = {name.lower() for name in node.keys}
     schemes = [scheme for scheme in known.schemes if {name.lower() for name in scheme.columns} <= keys]
     if is_landmark(node.window):
@@ -133,6 +136,6 @@ def through_grouping(node: GroupBy, known: Knowledge, groups: Holding) -> Knowle
     return Knowledge(tuple(schemes), stalled, known.lag + length)
 
 
-def through_distinct(known: Knowledge) -> Knowledge:
+def through_distinct(node: Distinct, known: Knowledge) -> Knowledge:
     """Punctuations go on when no row that waits matches them, so event time must advance for that."""
     return known if known.advances else replace(known, schemes=())

@@ -1,29 +1,16 @@
-"""Walk through an application: what every operator keeps, and what is known of its output."""
+"""Walks through an application: what every operator keeps, what is known of its output, how old times in it can be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.plan.analysis.event_patterns import judge_pattern, through_pattern
-from penstock.plan.analysis.groups import judge_distinct, judge_grouping, through_distinct, through_grouping
+from penstock.plan.analysis.delays import Delays
 from penstock.plan.analysis.holdings import Holding
-from penstock.plan.analysis.joins import judge_join, through_join
-from penstock.plan.analysis.knowledge import (
-    Knowledge,
-    of_reference,
-    of_stream,
-    slowest,
-    through_project,
-    through_select,
-    through_union,
-)
-from penstock.plan.analysis.row_patterns import judge_row_pattern, through_row_pattern
-from penstock.plan.catalog import Catalog
+from penstock.plan.analysis.knowledge import Knowledge
+from penstock.plan.analysis.table import analysis_of
+from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import Announced, Distinct, GroupBy, Project, Reference, Scan, Select, Union, WindowJoin
-from penstock.plan.nodes.row_patterns import RowPatternMatch
 
 
 @dataclass(frozen=True)
@@ -51,38 +38,28 @@ def propagate(catalog: Catalog) -> dict[str, list[Judged]]:
 
 
 def _judge(node: Node, answers: Mapping[str, Knowledge], judged: list[Judged]) -> Knowledge:
-    inputs = [_judge(part, answers, judged) for part in node.inputs]
-    holdings: list[Holding] = []
-    match node:
-        case Scan():
-            known = of_stream(node)
-        case Reference():
-            known = of_reference(node, answers[node.query.lower()])
-        case Select():
-            known = through_select(node, inputs[0])
-        case Project():
-            known = through_project(node, inputs[0])
-        case Union():
-            known = through_union(node, inputs)
-        case Distinct():
-            holdings = judge_distinct(node, inputs[0])
-            known = through_distinct(inputs[0])
-        case WindowJoin():
-            holdings = judge_join(node, inputs)
-            known = through_join(node, inputs, holdings)
-        case GroupBy():
-            holdings = judge_grouping(node, inputs[0])
-            groups = next(holding for holding in holdings if holding.what == "groups")
-            known = through_grouping(node, inputs[0], groups)
-        case PatternMatch():
-            holdings = judge_pattern(node, inputs[0])
-            known = through_pattern(node, inputs[0])
-        case RowPatternMatch():
-            holdings = judge_row_pattern(node, inputs[0])
-            known = through_row_pattern(node, inputs[0])
-        case Announced():
-            known = slowest(inputs)
-        case _:
-            known = inputs[0]
-    judged.append(Judged(node, tuple(holdings), known))
+    rules = analysis_of(node)
+    inputs = [answers[node.query_read.lower()]] if node.query_read else [_judge(part, answers, judged) for part in node.inputs]
+    holdings = tuple(rules.judge(node, inputs))
+    known = rules.through(node, inputs, holdings)
+    judged.append(Judged(node, holdings, known))
     return known
+
+
+def delays(node: Node, queries: Mapping[str, ContinuousQuery]) -> Delays:
+    """What is known of the times in the answers of `node`; `queries` are those it may refer to, by lower-case name.
+
+    Examples
+    --------
+    >>> from penstock.language.application import parse_application
+    >>> catalog = parse_application('''
+    ...   CREATE STREAM a (k BIGINT, t BIGINT, WATERMARK t DELAY OF 0);
+    ...   CREATE STREAM b (k BIGINT, u BIGINT, WATERMARK u DELAY OF 0);
+    ...   CREATE CQ pairs AS SELECT a.k, t, u FROM a [RANGE 5], b [RANGE 7] WHERE a.k = b.k;
+    ... ''')
+    >>> found = delays(catalog.queries["pairs"].plan, catalog.queries)
+    >>> found.rows, {name: delay.below_frontier for name, delay in found.columns.items()}, found.row_time
+    (0, {'t': 5, 'u': 7}, ('t', 'u'))
+    """
+    below = (queries[node.query_read.lower()].plan,) if node.query_read else node.inputs
+    return analysis_of(node).ages(node, [delays(part, queries) for part in below])

@@ -21,7 +21,8 @@ from penstock.lowering.stages import build_job
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.durations import micros_of
 from penstock.model.schema import TIMESTAMP, Schema
-from penstock.plan.analysis.delays import Delays, delays
+from penstock.plan.analysis.delays import Delays
+from penstock.plan.analysis.propagate import delays
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.pipeline import OBSERVED, build_pipeline, direct_answers
