@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node
-from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
-from penstock.plan.rewrites.prune_columns import prune_together
-from penstock.plan.rewrites.push_filter_below_pattern import push_below_patterns
-from penstock.plan.rewrites.table import LOCAL_RULES
+from penstock.plan.rewrites.table import FINAL_RULES, JOINT_RULES, LOCAL_RULES
 
 
 def rewritten(catalog: Catalog) -> Catalog:
@@ -28,10 +26,12 @@ def rewritten(catalog: Catalog) -> Catalog:
 
 
 def _rewritten(plans: Sequence[Node]) -> tuple[Node, ...]:
-    after = prune_together(push_below_patterns([_locally(plan) for plan in plans]))
+    after = tuple(map(_locally, plans))
+    for joint in JOINT_RULES:
+        after = joint(after)
     # Every rule moves a filter down or removes something, so this ends.
     if all(new is old for new, old in zip(after, plans, strict=True)):
-        return tuple(adapt_order_of_filters(plan) for plan in after)
+        return tuple(reduce(lambda plan, rule: rule(plan), FINAL_RULES, plan) for plan in after)
     return _rewritten(after)
 
 

@@ -15,17 +15,13 @@ from penstock.plan.rewrites.rebuild import is_filtered_scan
 Needs = dict[str, set[str]]
 
 
-def prune_columns(plan: Node) -> Node:
+def prune_columns(plans: Sequence[Node]) -> tuple[Node, ...]:
     """Put a select list over every stream whose columns are not all read, and shorten lists that are longer than needed.
 
     Keys, partition columns, conditions and arguments of aggregates count as read. Columns with a declared constraint
-    stay as well: a row that breaks it must be found whatever the query reads.
+    stay as well: a row that breaks it must be found whatever the query reads. A sub-plan that several queries share keeps what
+    any of them reads.
     """
-    return prune_together((plan,))[0]
-
-
-def prune_together(plans: Sequence[Node]) -> tuple[Node, ...]:
-    """The same for all queries of an application: a sub-plan they share keeps what any of them reads."""
     needs = _needs(plans)
     return tuple(_rebuilt(plan, needs) for plan in plans)
 

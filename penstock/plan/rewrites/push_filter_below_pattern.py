@@ -19,18 +19,13 @@ from penstock.plan.rewrites.rebuild import bottom_up, filtered, is_filtered_scan
 Readers = Mapping[str, Sequence[Node]]
 
 
-def push_filter_below_pattern(plan: Node) -> Node:
+def push_filter_below_pattern(plans: Sequence[Node]) -> tuple[Node, ...]:
     """Filter a stream by the types a pattern names, and by what single events must satisfy, before rows cross into Python.
 
     It does not fire where any event may matter: under contiguity, where events of other types break a match. While silence
     ends traces, and under constraints, only types are filtered: an event that fails its condition still breaks the silence
-    and still tells what cannot come any more.
+    and still tells what cannot come any more. Patterns that share a stream get what any of them wants.
     """
-    return push_below_patterns((plan,))[0]
-
-
-def push_below_patterns(plans: Sequence[Node]) -> tuple[Node, ...]:
-    """The same for all queries of an application: patterns that share a stream get what any of them wants."""
     readers: dict[str, list[Node]] = {}
     for node in {repr(node): node for plan in plans for node in walk(plan)}.values():
         for part in node.inputs:

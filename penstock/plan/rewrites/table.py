@@ -1,9 +1,10 @@
-"""All rules, in the order they are tried."""
+"""All rules, in the order they are tried; `apply.py` runs what is listed here and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from penstock.plan.nodes.base import Node
 from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.plan.rewrites.merge_projects import merge_projects
 from penstock.plan.rewrites.merge_selects import merge_selects
@@ -16,7 +17,10 @@ from penstock.plan.rewrites.push_filter_below_union import push_filter_below_uni
 from penstock.plan.rewrites.rebuild import Rule
 from penstock.plan.rewrites.split_off_comparisons import split_off_comparisons
 
-#: Rules that look at one plan.
+#: A rule that must see all queries of an application together, to keep shared what they share.
+JointRule = Callable[[Sequence[Node]], tuple[Node, ...]]
+
+#: Rules that look at one plan, tried until none of them changes it.
 LOCAL_RULES: tuple[Rule, ...] = (
     # First: comparisons go further down than what calls functions.
     split_off_comparisons,
@@ -30,9 +34,21 @@ LOCAL_RULES: tuple[Rule, ...] = (
     merge_projects,
 )
 
-#: `prune_columns` is last because it must see what the others leave; like `push_filter_below_pattern` it looks at all queries of
-#: an application together.
-#: Behind it only `adapt_order_of_filters`, once: selections have found their places.
-RULES: tuple[Rule, ...] = (*LOCAL_RULES, push_filter_below_pattern, prune_columns, adapt_order_of_filters)
+#: Then these; while they change a plan, all of it is tried again. Pruning must see what the others leave.
+JOINT_RULES: tuple[JointRule, ...] = (push_filter_below_pattern, prune_columns)
 
-RULES_BY_NAME: Mapping[str, Rule] = {rule.__name__: rule for rule in RULES}
+#: At the end, once: selections have found their places.
+FINAL_RULES: tuple[Rule, ...] = (adapt_order_of_filters,)
+
+
+def _alone(rule: JointRule) -> Rule:
+    """What a rule makes of a query that is the only one."""
+    return lambda plan: rule((plan,))[0]
+
+
+#: All of them, each as it treats a single plan.
+RULES_BY_NAME: Mapping[str, Rule] = {
+    **{rule.__name__: rule for rule in LOCAL_RULES},
+    **{rule.__name__: _alone(rule) for rule in JOINT_RULES},
+    **{rule.__name__: rule for rule in FINAL_RULES},
+}
