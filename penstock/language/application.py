@@ -29,7 +29,6 @@ from penstock.language.syntax import FunctionStatement, QueryStatement, StreamSt
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.nesting import DEEPEST_PLAN, make_room, on_deep_stack, too_deep
 from penstock.plan.catalog import Catalog, ContinuousQuery
-from penstock.plan.nodes.relational import Reference
 
 
 def parse_application(text: str, name: str = "app", now: int | None = None) -> Catalog:
@@ -163,8 +162,8 @@ class _Application:
         deepest, waiting = 0, [(query.plan, 1)]
         while waiting:
             node, depth = waiting.pop()
-            if isinstance(node, Reference) and node.query.lower() in self.catalog.queries:
-                depth += self._levels(self.catalog.queries[node.query.lower()])
+            if node.query_read.lower() in self.catalog.queries:
+                depth += self._levels(self.catalog.queries[node.query_read.lower()])
             deepest = max(deepest, depth)
             waiting += [(part, depth + 1) for part in node.inputs]
         self._depths[query.name.lower()] = deepest

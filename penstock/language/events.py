@@ -55,7 +55,7 @@ from penstock.model.event_patterns import (
 from penstock.model.schema import Field, Schema, sql_type
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.patterns import Merged, PatternMatch
-from penstock.plan.nodes.relational import Project, Reference, Scan
+from penstock.plan.nodes.relational import Project
 
 #: Formats whose columns are plain values.
 _FLAT = ("csv", "text")
@@ -395,7 +395,7 @@ class _Builder:
 def _declared(source: Input) -> str:
     """The name of a stream or query as it was declared."""
     node = source.node
-    return node.stream.name if isinstance(node, Scan) else node.query if isinstance(node, Reference) else source.alias
+    return node.source_name or source.alias
 
 
 def _qualified(condition: exp.Expr, variable: str) -> exp.Expr:

@@ -23,9 +23,9 @@ from penstock.language.resolve import Input, Scope
 from penstock.language.windows import join_window
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
-from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.multiway import Link, MJoin
-from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin
+from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin, scans_of
 
 _DISJOINT = ("tumbling", "hopping", "fixed")
 
@@ -144,7 +144,7 @@ def _is_multiway(parts: list[Node], windows: tuple[Window, ...], has_common_key:
         return hint is not None and hint.variant is JoinVariant.MJOIN and len(parts) > 2
     if has_common_key or not all(isinstance(window, Sliding) for window in windows):
         return False
-    streams = [found.stream for part in parts for found in walk(part) if isinstance(found, Scan)]
+    streams = [found.stream for part in parts for found in scans_of(part)]
     return not any(stream.punctuations or stream.constraints or stream.generators for stream in streams)
 
 

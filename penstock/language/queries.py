@@ -465,8 +465,8 @@ def _scans(node: Node, context: Context) -> list[Scan]:
     for leaf in walk(node):
         if isinstance(leaf, Scan):
             found.append(leaf)
-        elif isinstance(leaf, Reference):
-            query = context.find(Word(leaf.query, context.text.place(0, 0)))
+        elif leaf.query_read:
+            query = context.find(Word(leaf.query_read, context.text.place(0, 0)))
             assert isinstance(query, ContinuousQuery)
             found += _scans(query.plan, context)
     return found

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from penstock.errors import InvalidPlan
 from penstock.model.declarations import Constraint, ConstraintKind, EmbeddedPunctuations, StreamDeclaration
-from penstock.model.windows import Framed, Sliding, Unbounded
+from penstock.model.windows import Framed, Sliding, Unbounded, Window
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.origins import origins
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.relational import Distinct, GroupBy, GroupFilter, Scan, WindowJoin
+from penstock.plan.nodes.relational import Scan, WindowJoin
 from penstock.plan.nodes.wording import length_text
 
 #: Remedies offered for one operator, steps of one remedy, and steps that are tried.
@@ -240,17 +240,21 @@ def _without_hint(query: str, place: int, node: Node) -> Iterator[_Candidate]:
 def _windows(query: str, place: int, node: Node) -> Iterator[_Candidate]:
     if isinstance(node, WindowJoin):
         yield from _join_windows(query, place, node)
-    elif isinstance(node, GroupBy | Distinct):
+        return
+    for window in node.frames:
         source = _source(node.inputs[0])
-        if source is not None and not _ends_by_itself(node.window):
+        if source is not None and not _ends_by_itself(window):
             size = _sample(node)
             clause = f"[RANGE {length_text(size, node.has_clock_time).upper()}]"
-            step = Step(clause, query=query, source=source, replaces=isinstance(node.window, Framed))
-            frame = Framed(size, size, size)
-            yield _Candidate((step,), _changed(query, {place: lambda known: known.with_frames([frame])}))
+            step = Step(clause, query=query, source=source, replaces=isinstance(window, Framed))
+            yield _Candidate((step,), _changed(query, {place: _tumbles(size)}))
 
 
-def _ends_by_itself(window: Framed | Unbounded) -> bool:
+def _tumbles(size: int) -> Callable[[Node], Node]:
+    return lambda node: node.with_frames([Framed(size, size, size)])
+
+
+def _ends_by_itself(window: Window) -> bool:
     return isinstance(window, Framed) and window.kind in ("tumbling", "sliding", "hopping", "fixed") and not window.partition_by
 
 
@@ -332,12 +336,11 @@ def _changed(query: str, changes: Mapping[int, Callable[[Node], Node]]) -> Chang
 def _with_derived_windows(node: Node) -> Node:
     """As the language has it: over a join whose inputs all slide, aggregates tumble by the longest of their windows."""
     node = node.with_inputs([_with_derived_windows(part) for part in node.inputs])
-    if not (isinstance(node, GroupBy | Distinct) and isinstance(node.window, Unbounded)):
+    is_joined = len(node.inputs) != 1
+    if is_joined or not any(isinstance(window, Unbounded) for window in node.frames):
         return node
-    below = node.input.rows_from
-    while isinstance(below, GroupFilter):
-        below = below.input.rows_from
-    sizes = _sliding_sizes(below) if isinstance(below, WindowJoin) else []
+    below = node.inputs[0].rows_from
+    sizes = _sliding_sizes(below)
     if not sizes or len(sizes) < len(below.inputs):
         return node
-    return replace(node, window=Framed(max(sizes), max(sizes), max(sizes)))
+    return node.with_frames([Framed(max(sizes), max(sizes), max(sizes))])

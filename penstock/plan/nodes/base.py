@@ -75,6 +75,11 @@ class Node(ABC):
     # -- where rows come from -----------------------------------------------------------------------------------------
 
     @property
+    def source_name(self) -> str:
+        """The stream or query that FROM names for these rows; empty where it names none."""
+        return ""
+
+    @property
     def label(self) -> str:
         """What a query calls these rows, where FROM names them."""
         return ""

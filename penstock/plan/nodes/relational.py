@@ -56,6 +56,10 @@ class Scan(Node):
         return self.stream.has_clock_time
 
     @property
+    def source_name(self) -> str:
+        return self.stream.name
+
+    @property
     def label(self) -> str:
         return self.alias or self.stream.name
 
@@ -89,6 +93,10 @@ class Reference(Node):
     @property
     def has_clock_time(self) -> bool:
         return self.clock_time
+
+    @property
+    def source_name(self) -> str:
+        return self.query
 
     @property
     def label(self) -> str:
@@ -497,6 +505,10 @@ class GroupFilter(SameColumns):
 
     def describe(self) -> list[str]:
         return [f"GroupFilter {self.condition}"]
+
+    @property
+    def rows_from(self) -> Node:
+        return self.input.rows_from
 
     def columns_needed(self, port: int, above: set[str]) -> set[str]:
         return above | columns_read(self.condition, self.schema)
