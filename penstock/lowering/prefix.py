@@ -15,7 +15,6 @@ from penstock.kernel.row_filters import RowFilter
 from penstock.lowering.filters import FilterRecipe, SelectRecipe, filter_recipe, filter_settings
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.schema import Field, Schema
-from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
@@ -139,6 +138,4 @@ def can_filter_early(node: Select | Project) -> bool:
 
 
 def _is_for_python(node: Select | Project) -> bool:
-    if isinstance(node, Project):
-        return any(is_for_python(expr) for _, expr in node.items)
-    return isinstance(node, AdaptiveFilter) or runs_in_kernel(node)
+    return isinstance(node, AdaptiveFilter) or node.needs_python

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from penstock.expressions.intervals import can_be_true, implied
 from penstock.expressions.nodes import Call, Column, Expr, Literal, conjuncts
-from penstock.expressions.spark_sql import is_for_python
 from penstock.expressions.user_functions import applications, has_functions
 from penstock.plan.analysis.null_rejection import rejects
 from penstock.plan.nodes.filtering import Conjunct
@@ -40,15 +39,10 @@ def is_search(expr: Expr) -> bool:
     return expr.op == "rlike" or any(is_search(arg) for arg in expr.args)
 
 
-def runs_in_kernel(node: Select) -> bool:
-    """Whether Catalyst cannot have the selection: it calls functions of Python, is too deep, or somebody wants it ordered."""
-    return node.hint is not None or is_for_python(node.condition)
-
-
 def parted(node: Select) -> tuple[list[Expr], list[Expr]]:
     """Conditions for Catalyst, and those that are to be ordered; each once."""
     listed = list(dict.fromkeys(conjuncts(node.condition)))
-    if not runs_in_kernel(node):
+    if not node.needs_python:
         return listed, []
     ordered = [part for part in listed if is_orderable(part)]
     return [part for part in listed if part not in ordered], ordered

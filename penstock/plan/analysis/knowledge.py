@@ -22,7 +22,6 @@ from penstock.errors import UserError
 from penstock.expressions.nodes import Column, columns_of
 from penstock.expressions.parse import parse
 from penstock.model.declarations import Constraint, ConstraintKind, Generator, StreamDeclaration
-from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.relational import Project, Reference, Scan, Select, Union
 from penstock.workloads.playback import Playback
 
@@ -175,7 +174,7 @@ def through_select(node: Select, known: Knowledge) -> Knowledge:
 
     The filters right above a stream run before its rows are looked at.
     """
-    if runs_in_kernel(node) or not isinstance(node.rows_from, Scan):
+    if node.needs_python or not isinstance(node.rows_from, Scan):
         return known
     schemes = [
         replace(scheme, among=" AND ".join(filter(None, (scheme.among, str(node.condition)))))

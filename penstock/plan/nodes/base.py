@@ -99,6 +99,16 @@ class Node(ABC):
         """The node whose rows these are, below filters and select lists."""
         return self
 
+    @property
+    def is_filtered_stream(self) -> bool:
+        """Whether the node is a stream with nothing but conditions of Catalyst above it."""
+        return False
+
+    @property
+    def is_listed_stream(self) -> bool:
+        """Whether it is such a stream, or a select list of Catalyst over one."""
+        return self.is_filtered_stream
+
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.errors import InvalidPlan
 from penstock.expressions.aggregates import AggregateCall, result_type
 from penstock.expressions.nodes import Column, Expr
+from penstock.expressions.spark_sql import is_for_python
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.elements import FOREVER
@@ -62,6 +63,10 @@ class Scan(Node):
     @property
     def label(self) -> str:
         return self.alias or self.stream.name
+
+    @property
+    def is_filtered_stream(self) -> bool:
+        return True
 
     @property
     def from_text(self) -> str:
@@ -124,6 +129,15 @@ class Select(SameColumns):
         return [f"{type(self).__name__} {self.condition}"]
 
     @property
+    def needs_python(self) -> bool:
+        """Whether Catalyst cannot have it: it calls functions of Python, is too deep, or somebody wants its conditions ordered."""
+        return self.hint is not None or is_for_python(self.condition)
+
+    @property
+    def is_filtered_stream(self) -> bool:
+        return not self.needs_python and self.input.is_filtered_stream
+
+    @property
     def rows_from(self) -> Node:
         return self.input.rows_from
 
@@ -145,6 +159,15 @@ class Project(OverOne):
 
     def describe(self) -> list[str]:
         return [f"Project {', '.join(item_text(name, expr) for name, expr in self.items)}"]
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether Catalyst cannot have it: it calls functions of Python, or is too deep."""
+        return any(is_for_python(expr) for _, expr in self.items)
+
+    @property
+    def is_listed_stream(self) -> bool:
+        return not self.needs_python and self.input.is_filtered_stream
 
     @property
     def rows_from(self) -> Node:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from penstock.expressions.nodes import Column, Expr, Literal, depth_of, substitute
-from penstock.expressions.spark_sql import is_for_python
 from penstock.model.nesting import DEEPEST_EXPRESSION
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.relational import Project
@@ -26,7 +25,7 @@ def _merged(node: Node) -> Node:
     if not (isinstance(node, Project) and isinstance(node.input, Project)):
         return node
     inner = node.input
-    if any(is_for_python(expr) for _, expr in node.items) and not any(is_for_python(expr) for _, expr in inner.items):
+    if node.needs_python and not inner.needs_python:
         return node
     if sum(max(depth_of(expr) for _, expr in items) for items in (node.items, inner.items)) > DEEPEST_EXPRESSION:
         return node

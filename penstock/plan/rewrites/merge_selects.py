@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.expressions.nodes import conjuncts
-from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.relational import Select
 from penstock.plan.rewrites.rebuild import bottom_up, filtered
@@ -31,7 +30,7 @@ def merge_selects(plan: Node) -> Node:
 
 
 def _merged(node: Node) -> Node:
-    if not (isinstance(node, Select) and type(node.input) is Select) or runs_in_kernel(node):
+    if not (isinstance(node, Select) and type(node.input) is Select) or node.needs_python:
         return node
     below = node.input
     return filtered(below.input, [*conjuncts(below.condition), *conjuncts(node.condition)], below.hint)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.expressions.nodes import Column, Expr
-from penstock.expressions.spark_sql import is_for_python
 from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.relational import Project, Scan, Union
-from penstock.plan.rewrites.rebuild import is_filtered_scan
 
 #: Names needed of a sub-plan, by its text: equal sub-plans run once, so they must stay equal.
 Needs = dict[str, set[str]]
@@ -43,7 +41,7 @@ def _needs(plans: Sequence[Node]) -> Needs:
 
 def _key(node: Node, reader: Node | None = None, port: int = 0) -> str:
     """Name of a sub-plan in `Needs`. A stream that is spread by different keys crosses once for each, with its own columns."""
-    if not is_filtered_scan(node):
+    if not node.is_filtered_stream:
         return repr(node)
     keys = None if reader is None else reader.keys_of(port)
     return f"{node!r} by {'anything' if keys is None else keys}"
@@ -57,10 +55,7 @@ def _visible(node: Node) -> Iterable[Node]:
 
 def _parts(node: Node) -> tuple[Node, ...]:
     """Inputs that can be pruned apart from the node: a filtered stream is one thing, and so is a list over it."""
-    is_prefix = is_filtered_scan(node) or (
-        isinstance(node, Project) and is_filtered_scan(node.input) and not any(is_for_python(expr) for _, expr in node.items)
-    )
-    return () if is_prefix else node.inputs
+    return () if node.is_listed_stream else node.inputs
 
 
 def _height(node: Node) -> int:
@@ -82,7 +77,7 @@ def _needed_below(node: Node, needed: set[str]) -> list[tuple[Node, set[str]]]:
 
 def _can_narrow(node: Union) -> bool:
     """Whether every input is a list or a stream, whose columns can be chosen one by one."""
-    return all(isinstance(part, Project) or is_filtered_scan(part) for part in node.parts)
+    return all(isinstance(part, Project) or part.is_filtered_stream for part in node.parts)
 
 
 def _places(node: Union, needed: set[str]) -> list[int]:
@@ -90,7 +85,7 @@ def _places(node: Union, needed: set[str]) -> list[int]:
     promised: set[int] = set()
     for part in node.parts:
         source = part.input if isinstance(part, Project) else part
-        guarded = _guarded(source) if is_filtered_scan(source) else set()
+        guarded = _guarded(source) if source.is_filtered_stream else set()
         shown = part.items if isinstance(part, Project) else [(name, Column(name)) for name in part.schema.names]
         promised |= {at for at, (_, expr) in enumerate(shown) if _shows(expr, guarded)}
     wanted = {node.schema.index(name) for name in needed}
@@ -102,7 +97,7 @@ def _places(node: Union, needed: set[str]) -> list[int]:
 
 def _rebuilt(node: Node, needs: Needs, reader: Node | None = None, port: int = 0) -> Node:
     needed = needs.get(_key(node, reader, port), set())
-    if is_filtered_scan(node):
+    if node.is_filtered_stream:
         return node if isinstance(reader, Project) and not _parts(reader) else _listed(node, needed)
     inputs = [_rebuilt(part, needs, node, at) for at, part in enumerate(node.inputs)]
     if isinstance(node, Project):
@@ -126,7 +121,7 @@ def _listed(node: Node, needed: set[str]) -> Node:
 
 
 def _kept(node: Project, needed: set[str]) -> tuple[tuple[str, Expr], ...]:
-    guarded = _guarded(node.input) if is_filtered_scan(node.input) else set()
+    guarded = _guarded(node.input) if node.input.is_filtered_stream else set()
     items = tuple(item for item in node.items if item[0] in needed or _shows(item[1], guarded))
     return items or node.items[:1]
 

@@ -14,7 +14,7 @@ from penstock.model.event_patterns import Absent, Atom
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.relational import Project
-from penstock.plan.rewrites.rebuild import bottom_up, filtered, is_filtered_scan
+from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 Readers = Mapping[str, Sequence[Node]]
 
@@ -42,7 +42,7 @@ def _pushed(node: Node, readers: Readers) -> Node:
         if all(new is old for new, old in zip(parts, node.input.parts, strict=True)):
             return node
         return replace(node, input=replace(node.input, parts=tuple(parts)), is_filtered=True)
-    if not _is_prefix(node.input) or not all(
+    if not node.input.is_listed_stream or not all(
         isinstance(other, PatternMatch) and other.relevant_types is not None for other in others
     ):
         return node  # another reader would no longer share the stream
@@ -56,16 +56,9 @@ def _pushed(node: Node, readers: Readers) -> Node:
 def _filtered_part(node: PatternMatch, part: Node) -> Node:
     """A stream of one type, reduced to events that meet the conditions of some place in the pattern."""
     kind = _type_of(node, part)
-    if kind is None or not _is_prefix(part) or (condition := _allowed(node, kind)) == TRUE:
+    if kind is None or not part.is_listed_stream or (condition := _allowed(node, kind)) == TRUE:
         return part
     return filtered(part, [condition])
-
-
-def _is_prefix(node: Node) -> bool:
-    """Whether Catalyst evaluates the node: there a filter saves the way into Python."""
-    if isinstance(node, Project):
-        return is_filtered_scan(node.input) and not any(is_for_python(expr) for _, expr in node.items)
-    return is_filtered_scan(node)
 
 
 def _type_of(node: PatternMatch, part: Node) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.expressions.nodes import Column, columns_of, depth_of, substitute
 from penstock.model.nesting import DEEPEST_EXPRESSION
-from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.relational import Project, Select
 from penstock.plan.rewrites.rebuild import bottom_up
@@ -23,7 +22,7 @@ def _pushed(node: Node) -> Node:
     if not (isinstance(node, Select) and isinstance(node.input, Project)):
         return node
     listed = node.input
-    if runs_in_kernel(node) and all(isinstance(expr, Column) for _, expr in listed.items):
+    if node.needs_python and all(isinstance(expr, Column) for _, expr in listed.items):
         return node
     known = dict(listed.items)
     if depth_of(node.condition) + max(map(depth_of, known.values())) > DEEPEST_EXPRESSION:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from penstock.expressions.nodes import Expr, conjoin
 from penstock.model.order_hints import OrderHint
-from penstock.plan.analysis.filtering import runs_in_kernel
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Scan, Select
+from penstock.plan.nodes.relational import Select
 
 Rule = Callable[[Node], Node]
 
@@ -21,10 +20,3 @@ def bottom_up(plan: Node, change: Rule) -> Node:
 def filtered(node: Node, conditions: Sequence[Expr], hint: OrderHint | None = None) -> Node:
     """The rows of a node that meet all conditions; the node itself for none."""
     return Select(node, conjoin(conditions), hint) if conditions else node
-
-
-def is_filtered_scan(node: Node) -> bool:
-    """Whether the node is a stream with nothing but conditions of Catalyst above it."""
-    if isinstance(node, Select):
-        return not runs_in_kernel(node) and is_filtered_scan(node.input)
-    return isinstance(node, Scan)
