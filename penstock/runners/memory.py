@@ -96,7 +96,7 @@ class MemorySharing:
         sizes = {name: found.get("state_bytes", 0) for name, found in operators.items() if name not in self._estimates}
         total = sum(sizes.values())
         if total > self._limit - self._floor * len(self._estimates):
-            largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+            largest = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])[:3]
             raise OutOfMemory(
                 f"the state of operators that cannot spill has grown to {bytes_text(total)} "
                 f"({', '.join(f'{name} {bytes_text(sizes[name])}' for name in largest)}), the limit is {bytes_text(self._limit)}; "
