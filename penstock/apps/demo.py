@@ -17,7 +17,7 @@ from penstock.apps.table import example_named
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.run_history import BatchStatus
 from penstock.runners.spark.terminal.display import Display, Ending, Samples, Silence, make_display
-from penstock.runners.spark.terminal.foreground import Outcome, RunOptions, run_in_foreground
+from penstock.runners.spark.terminal.foreground import RunOptions, RunOutcome, run_in_foreground
 from penstock.runners.spark.terminal.state_comparison import MeteredDisplay, StateComparison, StateMeter
 
 #: Python workers and the operators' queues are fed twice a second: answers come within one, and two cores have time left.
@@ -88,7 +88,7 @@ class Demo:
             quarantine=self.folder / "quarantine", log=log_in(self.folder), conf=CONF,
         )  # fmt: skip
 
-    def run(self, display: Display) -> Outcome:
+    def run(self, display: Display) -> RunOutcome:
         options = self.options()
         try:
             return run_in_foreground(App.from_text(*read_text(self.name)), options, display)
@@ -131,17 +131,17 @@ def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_
     return 0 if outcome.summary.is_complete else 1
 
 
-def _places(demo: Demo, outcome: Outcome) -> dict[str, str]:
+def _places(demo: Demo, outcome: RunOutcome) -> dict[str, str]:
     return {"log": str(demo.options().log), "quarantine": str(outcome.quarantine)}
 
 
-def summary_json(demo: Demo, outcome: Outcome, comparison: StateComparison | None) -> dict[str, Any]:
+def summary_json(demo: Demo, outcome: RunOutcome, comparison: StateComparison | None) -> dict[str, Any]:
     """The run in figures, what punctuations saved if the example shows that, and where to look for more."""
     compared = {"contrast": comparison.to_json()} if comparison else {}
     return {**outcome.summary.to_json(), **compared, **_places(demo, outcome)}
 
 
-def print_ending(console: Console, demo: Demo, outcome: Outcome, comparison: StateComparison | None) -> None:
+def print_ending(console: Console, demo: Demo, outcome: RunOutcome, comparison: StateComparison | None) -> None:
     """The same for people."""
     Ending(outcome.summary, "interrupted" if outcome.signal else "ended").print_to(console)
     if comparison and comparison.rows:

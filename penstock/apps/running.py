@@ -15,7 +15,7 @@ from penstock.plan.catalog import Catalog
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.terminal.display import Display, Ending, JsonLines, make_display
-from penstock.runners.spark.terminal.foreground import Outcome, RunOptions, run_in_foreground
+from penstock.runners.spark.terminal.foreground import RunOptions, RunOutcome, run_in_foreground
 
 
 def run_application(name: str, options: RunOptions, as_json: bool = False) -> int:
@@ -45,11 +45,11 @@ def _say_changes(display: Display, app: App, options: RunOptions) -> None:
         display.say(line)
 
 
-def _places(options: RunOptions, outcome: Outcome) -> dict[str, str]:
+def _places(options: RunOptions, outcome: RunOutcome) -> dict[str, str]:
     return {"checkpoint": str(options.checkpoint), "quarantine": str(outcome.quarantine), "log": str(options.log)}
 
 
-def _say_places(console: Console, name: str, options: RunOptions, outcome: Outcome) -> None:
+def _say_places(console: Console, name: str, options: RunOptions, outcome: RunOutcome) -> None:
     again = shlex.join(["penstock", "run", name, "--checkpoint", str(options.checkpoint)])
     lines = [f"checkpoint: {options.checkpoint}; to continue: {again}"]
     if outcome.has_refused:

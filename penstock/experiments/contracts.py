@@ -182,7 +182,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReproductionOutcome:
     """What an experiment has shown."""
 
     claims: tuple[Claim, ...]
@@ -211,7 +211,7 @@ class Experiment:
     title: str
     source: str
     setup: str
-    run: Callable[[Settings], Outcome]
+    run: Callable[[Settings], ReproductionOutcome]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.experiments.contracts import Claim, Experiment, Outcome, Reproduction, Settings
+from penstock.experiments.contracts import Claim, Experiment, Reproduction, ReproductionOutcome, Settings
 
 #: Processes per processor, this one included, from which on others disturb what is timed.
 _BUSY = 1.2
@@ -22,7 +22,7 @@ class Result:
     """One experiment with its outcome and how long it took."""
 
     experiment: Experiment
-    outcome: Outcome
+    outcome: ReproductionOutcome
     seconds: float
 
 

@@ -19,7 +19,7 @@ from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.run_history import BatchStatus, RunHistory, Summary
 from penstock.runners.spark.terminal.display import Display, Ending, LiveTable, PlainLines
-from penstock.runners.spark.terminal.foreground import Outcome
+from penstock.runners.spark.terminal.foreground import RunOutcome
 from penstock.runners.spark.terminal.state_comparison import JoinState, MeteredDisplay, StateComparison, StateMeter
 
 SECONDS_PER_BATCH, BATCHES = 10, 4
@@ -101,7 +101,7 @@ def test_the_end_of_the_demo_says_what_punctuations_saved(run: tuple[list[BatchS
     statuses, summary = run
     meter, out = StateMeter(*twins()), io.StringIO()
     meter.hear(statuses)
-    finished, outcome = Demo("auction", 1, Path("folder")), Outcome(summary, 0, Path("quarantine"))
+    finished, outcome = Demo("auction", 1, Path("folder")), RunOutcome(summary, 0, Path("quarantine"))
     print_ending(Console(file=out, width=250), finished, outcome, meter.most)
     assert meter.most.sentence("kept at most") in out.getvalue()
     assert "Both find the same pairs." in out.getvalue()
@@ -128,7 +128,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(run: tuple[list[BatchStatus], Su
 
 def test_an_example_without_twins_ends_as_before(run: tuple[list[BatchStatus], Summary]) -> None:
     out = io.StringIO()
-    finished, outcome = Demo("nexmark", 1, Path("folder")), Outcome(run[1], 0, Path("quarantine"))
+    finished, outcome = Demo("nexmark", 1, Path("folder")), RunOutcome(run[1], 0, Path("quarantine"))
     print_ending(Console(file=out, width=250), finished, outcome, None)
     assert "with punctuations" not in out.getvalue()
     assert "contrast" not in summary_json(finished, outcome, None)

@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from penstock.experiments.contracts import Basis, Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings, Style
+from penstock.experiments.contracts import (
+    Basis,
+    Claim,
+    Drawing,
+    Experiment,
+    Panel,
+    Reproduction,
+    ReproductionOutcome,
+    Series,
+    Settings,
+    Style,
+)
 from penstock.experiments.figures import COLOURS, draw
 from penstock.experiments.report import Report
 from penstock.experiments.running import reproduce
@@ -20,13 +31,13 @@ from penstock.experiments.running import reproduce
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def outcome(settings: Settings) -> Outcome:
+def outcome(settings: Settings) -> ReproductionOutcome:
     seeds = len(settings.seed_numbers())
     claims = (
         Claim("E-1a", "It rains | sometimes.", "above 1 mm", "2 mm", True, {"rain_mm": 2.0, "days": [1, 2], "seeds": seeds}),
         Claim("E-1b", "It snows.", "above 1 mm", "0 mm", False, {"snow_mm": 1 / 3}, Basis.FORMULA),
     )
-    return Outcome(claims, Drawing("Weather", (Panel("day", "rain (mm)", (Series("here", [0, 1], [1, 2]),)),)))
+    return ReproductionOutcome(claims, Drawing("Weather", (Panel("day", "rain (mm)", (Series("here", [0, 1], [1, 2]),)),)))
 
 
 TOY = Reproduction("toy", "Weather: a toy", "ding2008", (Experiment("E-1", "rain", "Figure 1", "A bucket.", outcome),))

@@ -12,7 +12,7 @@ import pytest
 
 import penstock.experiments
 from penstock.experiments.ccep import engines, orders
-from penstock.experiments.contracts import Basis, Outcome, Settings
+from penstock.experiments.contracts import Basis, ReproductionOutcome, Settings
 from penstock.experiments.table import REPRODUCTIONS, reproduction_named
 
 EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experiment in reproduction_named(name).experiments}
@@ -27,7 +27,7 @@ NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b", "E-AG-13c", "E-AG-14b", "E-CC-1f", "E-CC-
 
 
 @cache
-def quick(id: str) -> Outcome:
+def quick(id: str) -> ReproductionOutcome:
     return EXPERIMENTS[id].run(Settings(seeds=2, is_quick=True))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.experiments.agreedy.populations import LABELS, STATEMENTS
 from penstock.experiments.agreedy.tuple_at_a_time import base_costs, play
 from penstock.experiments.agreedy.workload import APART, Floats, Masks, permuted, reversed_halfway
-from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import listed, spread_of
 from penstock.operators.filtering.policies.table import make_order
 from penstock.operators.filtering.settings import Algorithm, OrderSettings
@@ -54,7 +54,7 @@ def _runs(stream: str, settings: Settings) -> dict[str, Floats]:
     return {name: np.array([run[name] for run in runs]) for name in _POLICIES}
 
 
-def timelines(settings: Settings) -> Outcome:
+def timelines(settings: Settings) -> ReproductionOutcome:
     """E-AG-7: selectivities change places in the middle."""
     runs = {stream: _runs(stream, settings) for stream in _STREAMS}
 
@@ -88,7 +88,9 @@ def timelines(settings: Settings) -> Outcome:
             "E-AG-7c", min(excess) > 0.05, f"{excess[0]:.1%} ({apart[0]}) / {excess[1]:.1%} ({apart[1]})", excess=excess
         ),
     )  # fmt: skip
-    return Outcome(claims, Drawing("Selectivities change places in the middle", tuple(_timeline(stream) for stream in _STREAMS)))
+    return ReproductionOutcome(
+        claims, Drawing("Selectivities change places in the middle", tuple(_timeline(stream) for stream in _STREAMS))
+    )
 
 
 def _timeline(stream: str) -> Panel:
@@ -144,7 +146,7 @@ def _panel(found: dict[str, dict[str, Floats]], x_label: str) -> Panel:
     return Panel(x_label, "cost with profiling / best orders", series, "markers", ticks)
 
 
-def rate_of_change(settings: Settings) -> Outcome:
+def rate_of_change(settings: Settings) -> ReproductionOutcome:
     """E-AG-8: selectivities are dealt anew, seldom or often."""
     periods = (100_000, 1_000_000) if settings.is_quick else (50_000, 100_000, 200_000, 500_000, 1_000_000)
     found = {f"{period // 1000:,} k": _totals(settings, period, 10) for period in periods}
@@ -156,10 +158,10 @@ def rate_of_change(settings: Settings) -> Outcome:
         STATEMENTS["E-AG-8b"].judged("E-AG-8b", sweep[1] <= 0.97, f"{_each(seldom, 'sweep')} times A-Greedy", ratio=sweep[1]),
         STATEMENTS["E-AG-8c"].judged("E-AG-8c", swaps >= 1.1, f"{_each(often, 'local_swaps')} times A-Greedy", ratio=swaps),
     )
-    return Outcome(claims, Drawing("Rate of change", (_panel(found, "tuples between changes"),)))
+    return ReproductionOutcome(claims, Drawing("Rate of change", (_panel(found, "tuples between changes"),)))
 
 
-def cost_of_fast_change(settings: Settings) -> Outcome:
+def cost_of_fast_change(settings: Settings) -> ReproductionOutcome:
     """E-AG-9: dearer filters, frequent changes."""
     found = {str(dear): _totals(settings, 100_000, dear) for dear in (1, 10, 50)}
     ratios = [_against(tick, "sweep") for tick in found.values()]
@@ -168,14 +170,18 @@ def cost_of_fast_change(settings: Settings) -> Outcome:
         STATEMENTS["E-AG-9a"].judged("E-AG-9a", min(ratios) >= 1.0, f"Sweep costs {shown} times as much", ratio=ratios),
         STATEMENTS["E-AG-9b"].judged("E-AG-9b", ratios[0] < ratios[1] < ratios[2], f"{listed(ratios)} times", ratio=ratios),
     )
-    return Outcome(claims, Drawing("Dear filters, changes every 100,000 tuples", (_panel(found, "cost of a dear filter"),)))
+    return ReproductionOutcome(
+        claims, Drawing("Dear filters, changes every 100,000 tuples", (_panel(found, "cost of a dear filter"),))
+    )
 
 
-def cost_of_slow_change(settings: Settings) -> Outcome:
+def cost_of_slow_change(settings: Settings) -> ReproductionOutcome:
     """E-AG-10: dearer filters, rare changes."""
     found = {str(dear): _totals(settings, 1_000_000, dear) for dear in (1, 10, 50)}
     ratios = [_against(tick, "sweep") for tick in found.values()]
     shown = " / ".join(_each(tick, "sweep") for tick in found.values())
     falls = ratios[0] > ratios[1] > ratios[2] and ratios[2] < 0.9
     claim = STATEMENTS["E-AG-10"].judged("E-AG-10", falls, f"Sweep costs {shown} of A-Greedy", ratio=ratios)
-    return Outcome((claim,), Drawing("Dear filters, changes every 1,000,000 tuples", (_panel(found, "cost of a dear filter"),)))
+    return ReproductionOutcome(
+        (claim,), Drawing("Dear filters, changes every 1,000,000 tuples", (_panel(found, "cost of a dear filter"),))
+    )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.experiments.agreedy.populations import STATEMENTS
 from penstock.experiments.agreedy.workload import APART
-from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import ranged
 from penstock.model.batch import Batch
 from penstock.model.windows import Sliding
@@ -133,7 +133,7 @@ def _compare(batches: int, seed: int) -> _Compared:
     return _Compared(ratios, sum(lines["best fixed order"]) / sum(ours), is_right, len(joined), lines)
 
 
-def join_pipelines(settings: Settings) -> Outcome:
+def join_pipelines(settings: Settings) -> ReproductionOutcome:
     """E-AG-13: a star of four dimensions; first steady, then with a change in the middle. Probes of profiling count."""
     batches = 24 if settings.is_quick else 60
     runs = [_compare(batches, 13 + APART * (stream - 1)) for stream in settings.seed_numbers()]
@@ -153,6 +153,6 @@ def join_pipelines(settings: Settings) -> Outcome:
         ),
     )  # fmt: skip
     series = tuple(Series(label, range(batches), [count / _BATCH for count in line]) for label, line in runs[0].lines.items())
-    return Outcome(
+    return ReproductionOutcome(
         claims, Drawing("Probes of a star join, with those of profiling", (Panel("batches of facts", "probes per fact", series),))
     )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.experiments.agreedy.populations import LABELS, STATEMENTS, population, profiling_share
 from penstock.experiments.agreedy.tuple_at_a_time import Run, play
 from penstock.experiments.agreedy.workload import APART, Floats, Masks, correlated
-from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import is_increasing, listed, spread_of
 from penstock.model.batch import Batch
 from penstock.operators.filtering.descriptors import Filter
@@ -39,7 +39,7 @@ def _stable(filters: int, probability: float, rows: int, stream: int, algorithm:
     return masks, play(masks, policy, seed)
 
 
-def breakdown(settings: Settings) -> Outcome:
+def breakdown(settings: Settings) -> ReproductionOutcome:
     """E-AG-4: where the time goes."""
     rows = 200_000 if settings.is_quick else 1_000_000
     predicted = [100 * profiling_share(population(size), chance) for size, chance in _CASES]
@@ -71,7 +71,9 @@ def breakdown(settings: Settings) -> Outcome:
         Series(label, range(4), values, spread if values is measured else None)
         for label, values in (("measured", measured), ("predicted", predicted), ("paper", list(np.ravel(paper))))
     )
-    return Outcome(claims, Drawing("Profiling, share of all evaluations", (Panel("", "share (%)", series, "bars", ticks),)))
+    return ReproductionOutcome(
+        claims, Drawing("Profiling, share of all evaluations", (Panel("", "share (%)", series, "bars", ticks),))
+    )
 
 
 def _time_shares(rows: int) -> dict[str, float]:
@@ -98,7 +100,7 @@ def _probes(rows: int, names: Sequence[str]) -> Batch:
     return Batch(pa.RecordBatch.from_arrays(keys, list(names)), places, places)
 
 
-def all_algorithms(settings: Settings) -> Outcome:
+def all_algorithms(settings: Settings) -> ReproductionOutcome:
     """E-AG-5: profiling shares of three policies as filters become more."""
     shares = {name: [100 * profiling_share(population(size), 0.05, name) for size in _SIZES] for name in _COMPARED}
     expected = STATEMENTS["E-AG-5a"].reference
@@ -123,7 +125,9 @@ def all_algorithms(settings: Settings) -> Outcome:
         ),
     )
     series = tuple(Series(LABELS[name], list(_SIZES), shares[name]) for name in _COMPARED)
-    return Outcome(claims, Drawing("Profiling with more filters", (Panel("filters", "share of profiling (%)", series, "markers"),)))
+    return ReproductionOutcome(
+        claims, Drawing("Profiling with more filters", (Panel("filters", "share of profiling (%)", series, "markers"),))
+    )
 
 
 def _over_optimum(filters: int, algorithm: str, rows: int, stream: int) -> float:
@@ -137,7 +141,7 @@ def _layout(name: str, dear: int) -> tuple[int, ...]:
     return (1, dear) * 4 if name == "mixed" else (1,) * 4 + (dear,) * 4
 
 
-def filter_cost(settings: Settings) -> Outcome:
+def filter_cost(settings: Settings) -> ReproductionOutcome:
     """E-AG-6: half of the filters are dearer."""
     panels, shares, best = [], dict[str, list[float]](), []
     for layout in ("mixed", "apart"):
@@ -162,7 +166,7 @@ def filter_cost(settings: Settings) -> Outcome:
             sweep=_most(shares, "sweep"), local_swaps=_most(shares, "local_swaps"),
         ),
     )  # fmt: skip
-    return Outcome(claims, Drawing("Profiling with dearer filters", tuple(panels)))
+    return ReproductionOutcome(claims, Drawing("Profiling with dearer filters", tuple(panels)))
 
 
 def _near(shares: dict[str, list[float]], name: str, expected: Sequence[float]) -> bool:

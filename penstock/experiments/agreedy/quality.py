@@ -10,7 +10,7 @@ import numpy as np
 from penstock.experiments.agreedy.populations import STATEMENTS, population, profiling_cost, random_cost
 from penstock.experiments.agreedy.tuple_at_a_time import base_costs, play
 from penstock.experiments.agreedy.workload import APART, correlated, instance
-from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import is_increasing, listed, ranged, spread_of
 from penstock.operators.filtering.policies.agreedy import AGreedy
 from penstock.operators.filtering.settings import OrderSettings
@@ -44,7 +44,7 @@ def _converged(filters: int, rows: int, stream: int) -> float:
     return float(base_costs(masks, run)[half:].sum() + extras[places >= half].sum()) / (rows - half)
 
 
-def number_of_filters(settings: Settings) -> Outcome:
+def number_of_filters(settings: Settings) -> ReproductionOutcome:
     """E-AG-1: 2 to 8 filters in pairs."""
     sizes = range(2, 9)
     known = [population(size) for size in sizes]
@@ -83,7 +83,7 @@ def number_of_filters(settings: Settings) -> Outcome:
         ("Optimal", best),
     ]
     series = tuple(Series(label, list(sizes), values, spread if values is adaptive else None) for label, values in lines)
-    return Outcome(claims, Drawing("Number of filters", (Panel("filters", _PER_ROW, series, "markers"),)))
+    return ReproductionOutcome(claims, Drawing("Number of filters", (Panel("filters", _PER_ROW, series, "markers"),)))
 
 
 def _over(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
@@ -94,16 +94,16 @@ def _ratios(known: Sequence[DropStatistics]) -> list[float]:
     return [item.cost(range(item.filters)) / item.cost(item.greedy()) for item in known]
 
 
-def _ratio_outcome(id: str, title: str, x_label: str, x: Sequence[float], ratios: list[float], held: bool) -> Outcome:
+def _ratio_outcome(id: str, title: str, x_label: str, x: Sequence[float], ratios: list[float], held: bool) -> ReproductionOutcome:
     expected = STATEMENTS[id].reference["ratio"]
     exact = np.allclose(ratios, expected, atol=6e-4)
     claim = STATEMENTS[id].judged(id, held and exact, listed(ratios), ratio=ratios)
     series = Series("eight filters", x, [100 * (ratio - 1) for ratio in ratios])
     panel = Panel(x_label, "further cost of Independent (%)", (series,), "markers")
-    return Outcome((claim,), Drawing(title, (panel,)))
+    return ReproductionOutcome((claim,), Drawing(title, (panel,)))
 
 
-def selectivity(settings: Settings) -> Outcome:
+def selectivity(settings: Settings) -> ReproductionOutcome:
     """E-AG-2: filters that pass few rows, half of them, or nearly all."""
     ratios = _ratios([population(8, share) for share in _SELECTIVITIES])
     peak = _SELECTIVITIES[int(np.argmax(ratios))]
@@ -111,7 +111,7 @@ def selectivity(settings: Settings) -> Outcome:
     return _ratio_outcome("E-AG-2", "Selectivity", "share of rows a filter passes", _SELECTIVITIES, ratios, held)
 
 
-def correlation(settings: Settings) -> Outcome:
+def correlation(settings: Settings) -> ReproductionOutcome:
     """E-AG-3: groups of 1 to 8 filters."""
     sizes = list(range(1, 9))
     ratios = _ratios([population(8, 0.5, size) for size in sizes])
@@ -119,7 +119,7 @@ def correlation(settings: Settings) -> Outcome:
     return _ratio_outcome("E-AG-3", "Correlation", "filters per correlated group", sizes, ratios, held)
 
 
-def static_quality(settings: Settings) -> Outcome:
+def static_quality(settings: Settings) -> ReproductionOutcome:
     """E-AG-11: greedy and best orders of thousands of random instances."""
     cases = [case for case in _SUMS if case[1] == 4] if settings.is_quick else list(_SUMS)
     equal, shares, worst = True, [], 1.0
@@ -142,7 +142,7 @@ def static_quality(settings: Settings) -> Outcome:
     series = tuple(Series(f"{size} filters", range(4), values) for size, values in found.items())
     ticks = ("correlated", "with costs", "intervals", "few elements")
     panel = Panel("family of instances", "instances in which greedy is optimal (%)", series, "bars", ticks)
-    return Outcome(claims, Drawing("Greedy against the exhaustive optimum", (panel,)))
+    return ReproductionOutcome(claims, Drawing("Greedy against the exhaustive optimum", (panel,)))
 
 
 def _worst_case(text: str) -> DropStatistics:
@@ -153,7 +153,7 @@ def _worst_case(text: str) -> DropStatistics:
     return DropStatistics(weights)
 
 
-def guarantee(settings: Settings) -> Outcome:
+def guarantee(settings: Settings) -> ReproductionOutcome:
     """E-AG-12: how bad the greedy order can be."""
     ratios: list[float] = []
     for text in _WORST.values():
@@ -171,7 +171,9 @@ def guarantee(settings: Settings) -> Outcome:
     sizes = [float(size) for size in _WORST]
     lines = [("bound", bounds), ("named instances", ratios), ("worst of random instances", seen)]
     series = tuple(Series(label, sizes, values) for label, values in lines)
-    return Outcome(claims, Drawing("Greedy against the optimum at worst", (Panel("filters", "cost / optimum", series, "markers"),)))
+    return ReproductionOutcome(
+        claims, Drawing("Greedy against the optimum at worst", (Panel("filters", "cost / optimum", series, "markers"),))
+    )
 
 
 def _worst_seen(count: int) -> list[float]:
@@ -183,12 +185,12 @@ def _worst_seen(count: int) -> list[float]:
     return found
 
 
-def thrashing(settings: Settings) -> Outcome:
+def thrashing(settings: Settings) -> ReproductionOutcome:
     """E-AG-14: how much `alpha` forgives."""
     alphas = (1.0, 0.95, 0.9, 0.8, 0.5)
     passing = (0.4, 0.4, 0.46, 0.46, 0.53, 0.53, 0.6, 0.6)
     runs = [_forgiving(alphas, passing, 2 + APART * (stream - 1)) for stream in settings.seed_numbers()]
-    return Outcome(_alpha_claims(alphas, runs), _alpha_drawing(alphas, runs))
+    return ReproductionOutcome(_alpha_claims(alphas, runs), _alpha_drawing(alphas, runs))
 
 
 class _Forgiving(NamedTuple):

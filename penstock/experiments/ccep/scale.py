@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from penstock.experiments.ccep.engines import Q1, Q2, STATEMENTS, Saving, savings, scaled
 from penstock.experiments.ccep.sequences import failing_early, one_branch, percent
-from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import spread_of
 
 
-def scalability(settings: Settings) -> Outcome:
+def scalability(settings: Settings) -> ReproductionOutcome:
     """E-CC-6: savings at a fail ratio of 90 %, small and large."""
     times = 3 if settings.is_quick else 10
     small: list[list[float]] = []
@@ -38,7 +38,7 @@ def scalability(settings: Settings) -> Outcome:
         Series(name, range(4), *spread_of([[100 * value for value in run] for run in found])) for name, found in sizes.items()
     )
     panel = Panel("measure and query", "saved against no constraints (%)", bars, "bars", names)
-    return Outcome((claim,), Drawing(f"Savings with {times} times the orders, 90 % failing", (panel,)))
+    return ReproductionOutcome((claim,), Drawing(f"Savings with {times} times the orders, 90 % failing", (panel,)))
 
 
 def _saved(settings: Settings, seed: int, factor: int) -> list[dict[str, Saving]]:

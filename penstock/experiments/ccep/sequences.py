@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.experiments.ccep.engines import Q1, Q2, Q3, STATEMENTS, Saving, savings, scaled, times_of
 from penstock.experiments.ccep.orders import OrderTraffic
-from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import is_increasing, middle, spread_of
 from penstock.expressions.event_queries import EventQuery
 
@@ -149,7 +149,7 @@ def _goal(id: str, spent: Mapping[str, list[float]], goal: float) -> Claim:
     return STATEMENTS[id].judged(id, held, measured, time_c=over["C"], time_all=over["C+"])
 
 
-def sequence_failing_early(settings: Settings) -> Outcome:
+def sequence_failing_early(settings: Settings) -> ReproductionOutcome:
     """E-CC-1: the sequence query, goods from local stock."""
     found, spent = over_ratios(Q1, failing_early, settings), times_over_ratios(Q1, failing_early, settings)
     memory, probes = curve(found, "C", "memory"), curve(found, "C", "probes")
@@ -167,7 +167,7 @@ def sequence_failing_early(settings: Settings) -> Outcome:
         _goal("E-CC-1e", spent[0.0], -0.05),
         _all_bytes("E-CC-1f", found),
     )
-    return Outcome(
+    return ReproductionOutcome(
         claims,
         Drawing(
             "Sequence query, orders that fail early",
@@ -191,7 +191,7 @@ def _all_bytes(id: str, found: Savings) -> Claim:
     return STATEMENTS[id].judged(id, min(saved.values()) > 0, measured, listed=saved["C"], every=saved["C+"])
 
 
-def sequence_failing_late(settings: Settings) -> Outcome:
+def sequence_failing_late(settings: Settings) -> ReproductionOutcome:
     """E-CC-2: the sequence query, invoices below the limit."""
     late, early = over_ratios(Q1, failing_late, settings), over_ratios(Q1, failing_early, settings)
     high = [ratio for ratio in ratios(settings) if ratio >= 0.7]
@@ -214,10 +214,10 @@ def sequence_failing_late(settings: Settings) -> Outcome:
             memory=every,
         ),
     )
-    return Outcome(claims, Drawing("Sequence query, orders that fail late", (_panel(late),)))
+    return ReproductionOutcome(claims, Drawing("Sequence query, orders that fail late", (_panel(late),)))
 
 
-def conjunction_early_branch(settings: Settings) -> Outcome:
+def conjunction_early_branch(settings: Settings) -> ReproductionOutcome:
     """E-CC-3: the AND query, local stock varies."""
     found, spent = over_ratios(Q2, one_branch, settings), times_over_ratios(Q2, one_branch, settings)
     single = mean(on_streams(Q1, failing_early(0.9), settings), "C", "memory")
@@ -239,10 +239,10 @@ def conjunction_early_branch(settings: Settings) -> Outcome:
         _bytes_panel(found, _STOCK_FAILS),
         _time_panel(spent, _STOCK_FAILS),
     )
-    return Outcome(claims, Drawing("AND query, half of the orders fail by their quotes", panels))
+    return ReproductionOutcome(claims, Drawing("AND query, half of the orders fail by their quotes", panels))
 
 
-def conjunction_late_branch(settings: Settings) -> Outcome:
+def conjunction_late_branch(settings: Settings) -> ReproductionOutcome:
     """E-CC-4: the AND query, quotes vary."""
     late, early = over_ratios(Q2, other_branch, settings), over_ratios(Q2, one_branch, settings)
     memory = curve(late, "C", "memory")
@@ -260,10 +260,10 @@ def conjunction_late_branch(settings: Settings) -> Outcome:
         _panel(late, "half fail by their stock", ("C",), "share of orders that fail by their quotes (%)"),
         _panel(early, "half fail by their quotes", ("C",), _STOCK_FAILS),
     )
-    return Outcome(claims, Drawing("AND query: the branch that fails first decides", panels))
+    return ReproductionOutcome(claims, Drawing("AND query: the branch that fails first decides", panels))
 
 
-def disjunction(settings: Settings) -> Outcome:
+def disjunction(settings: Settings) -> ReproductionOutcome:
     """E-CC-5: the OR query, both branches."""
     ends = [on_streams(Q3, _both(quotes, stock), settings) for quotes, stock in ((0.0, 0.9), (0.9, 0.0))]
     found = over_ratios(Q3, lambda ratio: _both(ratio, ratio), settings)
@@ -279,7 +279,7 @@ def disjunction(settings: Settings) -> Outcome:
             both_branches=memory,
         ),
     )
-    return Outcome(claims, Drawing("OR query, both branches fail", (_panel(found),)))
+    return ReproductionOutcome(claims, Drawing("OR query, both branches fail", (_panel(found),)))
 
 
 def _both(quotes: float, stock: float) -> OrderTraffic:

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from penstock.experiments.contracts import Claim, Drawing, Experiment, Outcome, Panel, Reproduction, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Experiment, Panel, Reproduction, ReproductionOutcome, Series, Settings
 from penstock.experiments.joins.items import Trace
 from penstock.experiments.measures import counted, in_seconds, listed, middle, ranged, spread_of
 from penstock.experiments.mpwjoin.setup import (
@@ -80,7 +80,7 @@ def _timed(tuples: int, settings: Settings) -> list[TimedOutput]:
     return timed(items_of(tuples, seconds=settings.timed(TIMED_SECONDS)), settings)
 
 
-def many_matches(settings: Settings) -> Outcome:
+def many_matches(settings: Settings) -> ReproductionOutcome:
     """E-MW-1: ten matches per other stream."""
     pairs, outputs = _pairs(_MANY, settings.seed_numbers()), _timed(_MANY, settings)
     rates = rate_ratios(outputs)
@@ -96,10 +96,10 @@ def many_matches(settings: Settings) -> Outcome:
             rate=rates,
         ),
     )
-    return Outcome(claims, _drawing(f"Four streams, {_MANY} tuples of a value in each", pairs, outputs))
+    return ReproductionOutcome(claims, _drawing(f"Four streams, {_MANY} tuples of a value in each", pairs, outputs))
 
 
-def few_matches(settings: Settings) -> Outcome:
+def few_matches(settings: Settings) -> ReproductionOutcome:
     """E-MW-2: two matches per other stream."""
     many, few = (_pairs(tuples, settings.seed_numbers()) for tuples in (_MANY, _FEW))
     advantages = [[pair.accessed[1] / pair.accessed[0] for pair in pairs] for pairs in (many, few)]
@@ -132,10 +132,10 @@ def few_matches(settings: Settings) -> Outcome:
             rate=medians,
         ),
     )
-    return Outcome(claims, _drawing(f"Four streams, {_FEW} tuples of a value in each", few, outputs[1]))
+    return ReproductionOutcome(claims, _drawing(f"Four streams, {_FEW} tuples of a value in each", few, outputs[1]))
 
 
-def dropped_tuples(settings: Settings) -> Outcome:
+def dropped_tuples(settings: Settings) -> ReproductionOutcome:
     """E-MW-3: one stream closes values, and the others still bring tuples of them."""
     pairs = [_Pair.of(_one_punctuated(seed), keep_results=True) for seed in settings.seed_numbers()]
     shares = [_dropped_share(pair.ours) for pair in pairs]
@@ -162,7 +162,7 @@ def dropped_tuples(settings: Settings) -> Outcome:
             "E-MW-3d", float(np.median(rates)) > 1.0, f"{middle(rates)} times the rate of MWJoin", rate=rates
         ),
     )
-    return Outcome(claims, _drawing("Four streams, one of which closes its values", pairs, outputs))
+    return ReproductionOutcome(claims, _drawing("Four streams, one of which closes its values", pairs, outputs))
 
 
 def _dropped_share(trace: Trace) -> float:

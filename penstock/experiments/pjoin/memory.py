@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.joins.items import Items, Trace
 from penstock.experiments.joins.playing import play as play_join
 from penstock.experiments.joins.xjoin_pjoin.join import PJoin
@@ -41,7 +41,7 @@ def _mean_over_time(label: str, traces: list[Trace]) -> Series:
     return Series(label, in_seconds(traces[0].sampled_at), means)
 
 
-def pjoin_against_xjoin(settings: Settings) -> Outcome:
+def pjoin_against_xjoin(settings: Settings) -> ReproductionOutcome:
     """E-PJ-1: the state of both over time."""
     ours, theirs = (play_seeds(config, 40, 40, settings) for config in (pjoin(1), xjoin()))
     mean, final = average(map(mean_state, ours)), average(map(final_state, theirs))
@@ -54,10 +54,10 @@ def pjoin_against_xjoin(settings: Settings) -> Outcome:
     )
     lines = (_over_time("PJoin-1", ours[0]), _over_time("XJoin", theirs[0]))
     panels = (Panel(_TIME, _STATE, lines), Panel(_TIME, f"{_STATE} (logarithmic)", lines, log_y=True))
-    return Outcome((claim,), Drawing("State of PJoin-1 and XJoin, 40 tuples per punctuation", panels))
+    return ReproductionOutcome((claim,), Drawing("State of PJoin-1 and XJoin, 40 tuples per punctuation", panels))
 
 
-def tuples_per_punctuation(settings: Settings) -> Outcome:
+def tuples_per_punctuation(settings: Settings) -> ReproductionOutcome:
     """E-PJ-2: the state for 10, 20, 30 and 40 tuples per punctuation."""
     sizes = (10, 20, 30, 40)
     enough = replace(settings, seeds=max(settings.seeds, _LEAST_SEEDS))
@@ -76,7 +76,7 @@ def tuples_per_punctuation(settings: Settings) -> Outcome:
         Panel(_TIME, f"{_STATE}, mean of seeds", over_time),
         Panel("tuples per punctuation", f"mean {_STATE}", means, "bars", tuple(map(str, sizes))),
     )
-    return Outcome(claims, Drawing("State of PJoin-1 by tuples per punctuation", panels))
+    return ReproductionOutcome(claims, Drawing("State of PJoin-1 by tuples per punctuation", panels))
 
 
 def _monotone(id: str, states: list[float], measured: str) -> Claim:
@@ -99,17 +99,17 @@ def _equals_xjoin(seconds: float) -> Claim:
     )
 
 
-def eager_and_lazy(settings: Settings) -> Outcome:
+def eager_and_lazy(settings: Settings) -> ReproductionOutcome:
     """E-PJ-4: the state with purge thresholds 1 and 10."""
     runs = {threshold: play_seeds(pjoin(threshold), 10, 10, settings) for threshold in (1, 10)}
     states = [average(map(mean_state, traces)) for traces in runs.values()]
     claim = STATEMENTS["E-PJ-4"].judged("E-PJ-4", states[0] < states[1], f"{listed(states)} tuples", mean_state=states)
     lines = tuple(_mean_over_time(f"PJoin-{threshold}", runs[threshold]) for threshold in (1, 10))
     panel = Panel(_TIME, f"{_STATE}, mean of seeds", lines)
-    return Outcome((claim,), Drawing("State with eager and lazy purge, 10 tuples per punctuation", (panel,)))
+    return ReproductionOutcome((claim,), Drawing("State with eager and lazy purge, 10 tuples per punctuation", (panel,)))
 
 
-def asymmetric_punctuations(settings: Settings) -> Outcome:
+def asymmetric_punctuations(settings: Settings) -> ReproductionOutcome:
     """E-PJ-6: A closes its values faster than B."""
     sizes = (20, 30, 40)
     runs = {size: play_seeds(pjoin(1), 10, size, settings) for size in sizes}
@@ -124,10 +124,10 @@ def asymmetric_punctuations(settings: Settings) -> Outcome:
     )
     lines = [_over_time(f"A, while B closes a value every {size} tuples", runs[size][0], 0) for size in reversed(sizes)]
     panel = Panel(_TIME, _STATE, (*lines, _over_time("B, closing a value every 20 tuples", runs[20][0], 1)))
-    return Outcome((claim,), Drawing("State of PJoin-1 when A closes a value every 10 tuples", (panel,)))
+    return ReproductionOutcome((claim,), Drawing("State of PJoin-1 when A closes a value every 10 tuples", (panel,)))
 
 
-def lazy_memory(settings: Settings) -> Outcome:
+def lazy_memory(settings: Settings) -> ReproductionOutcome:
     """E-PJ-9: what lazy purge costs in memory with asymmetric streams."""
     runs = {threshold: play_seeds(pjoin(threshold), 10, 20, settings) for threshold in (1, 100)}
     states = [average(map(final_state, traces)) for traces in runs.values()]
@@ -141,4 +141,4 @@ def lazy_memory(settings: Settings) -> Outcome:
     theirs = _over_time("XJoin", play_seeds(xjoin(), 10, 20, settings)[0])
     ours = (_over_time(f"PJoin-{threshold}", runs[threshold][0]) for threshold in (1, 100))
     panel = Panel(_TIME, _STATE, (*ours, theirs))
-    return Outcome((claim,), Drawing("State with A 10 and B 20 tuples per punctuation", (panel,)))
+    return ReproductionOutcome((claim,), Drawing("State with A 10 and B 20 tuples per punctuation", (panel,)))

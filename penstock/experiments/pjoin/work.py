@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.joins.items import Trace
 from penstock.experiments.joins.xjoin_pjoin.config import Access, PJoinConfig
 from penstock.experiments.joins.xjoin_pjoin.registry import PAIRED
@@ -32,7 +32,7 @@ from penstock.workloads.itemised import PUNCTUATION, Items
 _TIME = "time (s)"
 
 
-def steady_output(settings: Settings) -> Outcome:
+def steady_output(settings: Settings) -> ReproductionOutcome:
     """E-PJ-3: comparisons and output over time, 30 tuples per punctuation."""
     ours, theirs = (play_seeds(config, 30, 30, settings) for config in (pjoin(1), xjoin()))
     comparisons = tuple(
@@ -42,7 +42,7 @@ def steady_output(settings: Settings) -> Outcome:
     limited, panel = limited_by_processor(settings)
     claims = (_pace("E-PJ-3a", ours, at_most=1.5), _pace("E-PJ-3b", theirs, at_least=4.0), _same_work(ours, theirs), limited)
     panels = (Panel(_TIME, "comparisons per second", comparisons), panel)
-    return Outcome(claims, Drawing("PJoin-1 and XJoin, 30 tuples per punctuation", panels))
+    return ReproductionOutcome(claims, Drawing("PJoin-1 and XJoin, 30 tuples per punctuation", panels))
 
 
 def _pace(id: str, traces: list[Trace], at_most: float = np.inf, at_least: float = 0.0) -> Claim:
@@ -73,7 +73,7 @@ def _same_work(ours: list[Trace], theirs: list[Trace]) -> Claim:
     )
 
 
-def purge_thresholds(settings: Settings) -> Outcome:
+def purge_thresholds(settings: Settings) -> ReproductionOutcome:
     """E-PJ-5: work for purge thresholds 1 to 800, by scans and by index."""
     thresholds = (1, 10, 100, 400, 800)
     scan, index = (
@@ -96,14 +96,14 @@ def purge_thresholds(settings: Settings) -> Outcome:
     panel = Panel(
         "purge threshold (punctuations)", "tuples compared and scanned", bars, "bars", ticks, title=f"XJoin: {counted(other)}"
     )
-    return Outcome(claims, Drawing("Work by purge threshold, 10 tuples per punctuation", (panel,)))
+    return ReproductionOutcome(claims, Drawing("Work by purge threshold, 10 tuples per punctuation", (panel,)))
 
 
 def _mean_work(config: PJoinConfig, tuples_a: int, tuples_b: int, settings: Settings) -> float:
     return average(total_work(trace) for trace in play_seeds(config, tuples_a, tuples_b, settings))
 
 
-def fewer_punctuations(settings: Settings) -> Outcome:
+def fewer_punctuations(settings: Settings) -> ReproductionOutcome:
     """E-PJ-7: B closes a value every 20 or every 40 tuples."""
     sizes = (20, 40)
     runs = {size: play_seeds(pjoin(1), 10, size, settings) for size in sizes}
@@ -123,10 +123,10 @@ def fewer_punctuations(settings: Settings) -> Outcome:
         Series(f"B {size} tuples per punctuation", in_seconds(runs[size][0].sampled_at), work(runs[size][0])) for size in sizes
     )
     over_time = Panel(_TIME, "tuples compared and scanned", lines)
-    return Outcome((claim,), Drawing("Work of PJoin-1, A 10 tuples per punctuation", (panel, over_time)))
+    return ReproductionOutcome((claim,), Drawing("Work of PJoin-1, A 10 tuples per punctuation", (panel, over_time)))
 
 
-def asymmetric_work(settings: Settings) -> Outcome:
+def asymmetric_work(settings: Settings) -> ReproductionOutcome:
     """E-PJ-8: eager, lazy and no purge with asymmetric streams."""
     access = (Access.SCAN, Access.INDEX)
     eager, lazy = ([_mean_work(pjoin(n, way), 10, 20, settings) for way in access] for n in (1, 100))
@@ -154,10 +154,10 @@ def asymmetric_work(settings: Settings) -> Outcome:
         Series("purge by index", range(3), [eager[1], lazy[1], other]),
     )
     panel = Panel("join", "tuples compared and scanned", bars, "bars", ("PJoin-1", "PJoin-100", "XJoin (no purge)"))
-    return Outcome(claims, Drawing("Work with A 10 and B 20 tuples per punctuation", (panel,)))
+    return ReproductionOutcome(claims, Drawing("Work with A 10 and B 20 tuples per punctuation", (panel,)))
 
 
-def paired_propagation(settings: Settings) -> Outcome:
+def paired_propagation(settings: Settings) -> ReproductionOutcome:
     """E-PJ-10: punctuations leave as soon as both streams have announced them."""
     config = PJoinConfig.published(1, registry=PAIRED.with_spilled_state())
     streams = [Streams(40, 40, seed, settings.seconds(SECONDS)) for seed in settings.seed_numbers()]
@@ -181,7 +181,7 @@ def paired_propagation(settings: Settings) -> Outcome:
         Series("left the join", at, _punctuations(trace)),
     )
     panel = Panel(_TIME, "punctuations", lines, "steps")
-    return Outcome(claims, Drawing("Paired propagation, 40 tuples per punctuation", (panel,)))
+    return ReproductionOutcome(claims, Drawing("Paired propagation, 40 tuples per punctuation", (panel,)))
 
 
 def _punctuations(trace: Trace) -> Int64s:

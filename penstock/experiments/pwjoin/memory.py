@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.experiments.contracts import Claim, Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Claim, Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.joins.items import Trace
 from penstock.experiments.joins.pwjoin.config import PWJoinConfig
 from penstock.experiments.measures import counted, in_seconds, is_increasing, listed, middle
@@ -33,7 +33,7 @@ _PATTERN = "punct-asc-100-40"
 _MOST_MARKERS = 64
 
 
-def window_sizes(settings: Settings) -> Outcome:
+def window_sizes(settings: Settings) -> ReproductionOutcome:
     """E-PW-1: state of both joins for windows of 1, 5 and 15 s."""
     windows = (1.0, 5.0, 15.0)
     runs = {(gap, size): _both(gap, size, settings.seed_numbers()) for gap in GAPS_MS for size in windows}
@@ -52,7 +52,7 @@ def window_sizes(settings: Settings) -> Outcome:
         ),
     )
     panels = tuple(_state_panel(gap, {size: runs[gap, size][0] for size in windows}) for gap in GAPS_MS)
-    return Outcome(claims, Drawing("State of PWJoin and WJoin by window, 100 tuples per punctuation", panels))
+    return ReproductionOutcome(claims, Drawing("State of PWJoin and WJoin by window, 100 tuples per punctuation", panels))
 
 
 def _both(gap_ms: float, size: float, seeds: Sequence[int]) -> list[tuple[Trace, Trace]]:
@@ -80,7 +80,7 @@ def _state_panel(gap_ms: float, traces: dict[float, tuple[Trace, Trace]]) -> Pan
     return Panel(_TIME, f"{_STATE} (logarithmic)", tuple(lines), "markers", log_y=True, title=f"mean gap {gap_ms:.0f} ms")
 
 
-def output_rates(settings: Settings) -> Outcome:
+def output_rates(settings: Settings) -> ReproductionOutcome:
     """E-PW-2: the same answer, in which time."""
     cases = [(gap, size) for gap in GAPS_MS for size in (5.0, 15.0)]
     streams = {gap: items_of(_PATTERN, _PATTERN, gap) for gap in GAPS_MS}
@@ -100,7 +100,7 @@ def output_rates(settings: Settings) -> Outcome:
     )
     names = ("PWJoin", "WJoin")
     panels = tuple(output_panel(curves[gap, size], names, f"window {size:.0f} s, mean gap {gap:.0f} ms") for gap, size in cases)
-    return Outcome(claims, Drawing("Output of PWJoin and WJoin, limited by the processor", panels))
+    return ReproductionOutcome(claims, Drawing("Output of PWJoin and WJoin, limited by the processor", panels))
 
 
 def _both_joins(size: float) -> tuple[PWJoinConfig, PWJoinConfig]:
@@ -124,7 +124,7 @@ def _rate_claim(id: str, ratio: dict[tuple[float, float], list[float]], least: f
 _USELESS_STREAMS = (("punct-asc-30-40", 2.0), ("punct-asc-30-40", 10.0), ("punct-random-30-40", 10.0))
 
 
-def useless_punctuations(settings: Settings) -> Outcome:
+def useless_punctuations(settings: Settings) -> ReproductionOutcome:
     """E-PW-3: every punctuation speaks of a value that no tuple has."""
     size = 5.0
     streams = [items_of(pattern, pattern, gap, useless=1.0) for pattern, gap in _USELESS_STREAMS]
@@ -154,7 +154,7 @@ def useless_punctuations(settings: Settings) -> Outcome:
         Series(name, in_seconds(ours.sampled_at), ours.samples["markers"]) for name, (ours, _) in zip(names, pairs, strict=True)
     )
     kept = Panel(_TIME, "intervals of closed values", lines, "steps")
-    return Outcome(claims, Drawing("Useless punctuations, 30 tuples each, window 5 s", (time, kept)))
+    return ReproductionOutcome(claims, Drawing("Useless punctuations, 30 tuples each, window 5 s", (time, kept)))
 
 
 def _ratio_bars(turns: Sequence[Sequence[float]]) -> Series:
@@ -168,7 +168,7 @@ def _equal_samples(ours: Trace, theirs: Trace) -> bool:
     return equal and np.array_equal(ours.state, theirs.state)
 
 
-def no_punctuations(settings: Settings) -> Outcome:
+def no_punctuations(settings: Settings) -> ReproductionOutcome:
     """E-PW-6: streams without punctuations."""
     size = 5.0
     streams = [items_of(_PATTERN, _PATTERN, gap).without_punctuations() for gap in GAPS_MS]
@@ -193,4 +193,4 @@ def no_punctuations(settings: Settings) -> Outcome:
         Panel(_TIME, _STATE, state, "markers", title=names[0]),
         Panel("streams", "time over that of WJoin", (_ratio_bars(turns),), "bars", names),
     )
-    return Outcome(claims, Drawing("Streams without punctuations, window 5 s", panels))
+    return ReproductionOutcome(claims, Drawing("Streams without punctuations, window 5 s", panels))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.experiments.contracts import Drawing, Outcome, Panel, Series, Settings
+from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.joins.items import Trace
 from penstock.experiments.measures import counted, in_seconds, listed
 from penstock.experiments.pwjoin.setup import GAPS_MS, STATEMENTS, items_of, paired_pjoin, play, pwjoin
@@ -19,7 +19,7 @@ _EVERY = 1.0
 _REPORTED_AT = (10, 20, 38)
 
 
-def early_propagation(settings: Settings) -> Outcome:
+def early_propagation(settings: Settings) -> ReproductionOutcome:
     """E-PW-4: output punctuations of PWJoin and of paired PJoin over time."""
     runs = {gap: [_both(gap, seed) for seed in settings.seed_numbers()] for gap in GAPS_MS}
     pairs = [pair for gap in GAPS_MS for pair in runs[gap]]
@@ -42,7 +42,7 @@ def early_propagation(settings: Settings) -> Outcome:
         ),
     )
     panels = tuple(_panel(*runs[gap][0], f"mean gap {gap:.0f} ms") for gap in GAPS_MS)
-    return Outcome(claims, Drawing("Output punctuations, window 1 s, 30 tuples per punctuation", panels))
+    return ReproductionOutcome(claims, Drawing("Output punctuations, window 1 s, 30 tuples per punctuation", panels))
 
 
 def _both(gap_ms: float, seed: int) -> tuple[Trace, Trace]:
@@ -67,7 +67,7 @@ def _panel(ours: Trace, theirs: Trace, title: str) -> Panel:
     return Panel(_TIME, _LEFT, lines, "steps", title=title)
 
 
-def one_sided_punctuations(settings: Settings) -> Outcome:
+def one_sided_punctuations(settings: Settings) -> ReproductionOutcome:
     """E-PW-5: only B closes values; its window is 5 s."""
     window = 5.0
     runs = {gap: [_one_sided(gap, window, seed) for seed in settings.seed_numbers()] for gap in GAPS_MS}
@@ -88,7 +88,7 @@ def one_sided_punctuations(settings: Settings) -> Outcome:
         ),
     )
     panels = tuple(_panel(runs[gap][0].ours, runs[gap][0].theirs, f"mean gap {gap:.0f} ms") for gap in GAPS_MS)
-    return Outcome(claims, Drawing("Output punctuations when only B closes values, window 5 s on B", panels))
+    return ReproductionOutcome(claims, Drawing("Output punctuations when only B closes values, window 5 s on B", panels))
 
 
 class _Run(NamedTuple):

@@ -91,7 +91,7 @@ def match(
     if not given:
         raise InvalidDeclaration("there is no stream to search; give a DataFrame, or one for each type", "ps.match")
     inputs = {name: input_of("ps.match", "frames" if is_one else f"frames['{name}']", frame) for name, frame in given.items()}
-    rules = Rules(constraints, on_violation, _EVENTS if is_one else "", as_tuple(by), reuse_keys) if constraints else None
+    rules = MatchRules(constraints, on_violation, _EVENTS if is_one else "", as_tuple(by), reuse_keys) if constraints else None
     text = pattern if isinstance(pattern, str) else pattern_text(pattern)
     clauses = [
         [Piece("" if text.strip().upper().startswith("EVENT ") else "EVENT "), Piece(text, "pattern")],
@@ -107,19 +107,19 @@ def match(
     return composed(Call(inputs, partial(_build, written, rules), str(quarantine)), is_fusable=False)
 
 
-def _build(written: Written, rules: Rules | None, name: str, catalog: Catalog, names: Mapping[str, str]) -> ContinuousQuery:
+def _build(written: Written, rules: MatchRules | None, name: str, catalog: Catalog, names: Mapping[str, str]) -> ContinuousQuery:
     if rules is not None:
         rules.declare(catalog)
     return written.parsed(name, catalog)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MatchRules:
     """Constraints of a call, and what they are about.
 
     Examples
     --------
-    >>> Rules("EXCLUSIVE(Cash, Card), TERMINAL(Done)", "shadow", "", ("order_id",)).text
+    >>> MatchRules("EXCLUSIVE(Cash, Card), TERMINAL(Done)", "shadow", "", ("order_id",)).text
     'CREATE CONSTRAINT constraints ON (`order_id`) AS EXCLUSIVE(Cash, Card), TERMINAL(Done) ON VIOLATION SHADOW'
     """
 

@@ -64,7 +64,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended; `signal` is 0 if nobody interrupted it."""
 
     summary: Summary
@@ -77,7 +77,7 @@ class Outcome:
         return any(self.quarantine.glob("epoch=*.parquet"))
 
 
-def run_in_foreground(app: App, options: RunOptions, display: Display) -> Outcome:
+def run_in_foreground(app: App, options: RunOptions, display: Display) -> RunOutcome:
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
     place = Checkpoint(options.checkpoint)
     with interruptible(at_once=kill_java) as interrupt:
@@ -102,7 +102,7 @@ def _reason(failure: Exception, interrupt: Interrupt, options: RunOptions) -> Ex
     return failure
 
 
-def _with_spark(app: App, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint) -> Outcome:
+def _with_spark(app: App, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint) -> RunOutcome:
     display.say("starting Spark …")
     # The Java process keeps the descriptors it starts with, so it is quiet for good; here only errors are diverted.
     with redirected(options.log, 1, 2):
@@ -123,7 +123,7 @@ def _with_spark(app: App, options: RunOptions, display: Display, interrupt: Inte
 
 def _run_queries(
     app: App, options: RunOptions, display: Display, interrupt: Interrupt, place: Checkpoint, start: partial[Run]
-) -> Outcome:
+) -> RunOutcome:
     display.say("starting the queries …")
     run = start(
         shards=options.shards, trigger=options.trigger, available_now=options.available_now,
@@ -141,7 +141,7 @@ def _run_queries(
         run.stop()
     display.show(history.hear(run.reports()), time.monotonic() - began, partial(last_answers, run))
     _remember(place, history)
-    return Outcome(history.summary(), interrupt.signal, Path(run.quarantine))
+    return RunOutcome(history.summary(), interrupt.signal, Path(run.quarantine))
 
 
 def _remember(place: Checkpoint, history: RunHistory) -> None:
