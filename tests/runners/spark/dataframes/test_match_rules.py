@@ -17,7 +17,7 @@ from penstock.language.application import parse_application, parse_query
 from penstock.metadata.constraints.violations import ViolationPolicy
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.runners.spark.dataframes.matching import Rules
+from penstock.runners.spark.dataframes.matching import MatchRules
 
 STREAM = "CREATE STREAM events (type STRING, id BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND) USING feed;"
 CASH_AND_CARD = "EVENT SEQ(Cash a, Card b) FROM events PARTITION BY id WITHIN 1 hour"
@@ -31,21 +31,21 @@ tree:
 """
 
 
-def declared(rules: Rules) -> Catalog:
+def declared(rules: MatchRules) -> Catalog:
     catalog = parse_application(STREAM)
     rules.declare(catalog)
     return catalog
 
 
 def test_constraints_as_text_refuse_what_they_forbid() -> None:
-    catalog = declared(Rules("EXCLUSIVE(Cash, Card)", "quarantine", "events", ("id",)))
+    catalog = declared(MatchRules("EXCLUSIVE(Cash, Card)", "quarantine", "events", ("id",)))
     with pytest.raises(NeverMatches, match="Cash and Card never occur together"):
         parse_query(CASH_AND_CARD, catalog)
 
 
 def test_a_workflow_tells_its_constraints() -> None:
     workflow = ps.Workflow.from_yaml(PROCESS)
-    catalog = declared(Rules(workflow, "shadow", "events", ("id",)))
+    catalog = declared(MatchRules(workflow, "shadow", "events", ("id",)))
     assert catalog.constraints["constraints"].on_violation is ViolationPolicy.SHADOW
     with pytest.raises(NeverMatches, match="can never match"):
         parse_query(CASH_AND_CARD, catalog)
@@ -53,7 +53,7 @@ def test_a_workflow_tells_its_constraints() -> None:
 
 
 def test_a_workflow_lists_all_types() -> None:
-    catalog = declared(Rules(ps.Workflow.from_yaml(PROCESS), "shadow", "events", ("id",)))
+    catalog = declared(MatchRules(ps.Workflow.from_yaml(PROCESS), "shadow", "events", ("id",)))
     with pytest.raises(UnknownEventType, match="Did you mean 'Order'"):
         parse_query("EVENT SEQ(Ordre a, Card b) FROM events PARTITION BY id WITHIN 1 hour", catalog)
 
@@ -62,8 +62,8 @@ def test_a_workflow_lists_all_types() -> None:
 def test_keys_are_used_again_only_where_that_is_said(given: ps.Workflow | str) -> None:
     endless = "EVENT SEQ(Order a, Card b) FROM events PARTITION BY id"
     with pytest.raises(InvalidEventPattern, match="REUSE KEYS"):
-        parse_query(endless, declared(Rules(given, "error", "events", ("id",))))
-    plan = parse_query(endless, declared(Rules(given, "error", "events", ("id",), reuse_keys=True))).plan
+        parse_query(endless, declared(MatchRules(given, "error", "events", ("id",))))
+    plan = parse_query(endless, declared(MatchRules(given, "error", "events", ("id",), reuse_keys=True))).plan
     assert isinstance(plan, PatternMatch)
     assert plan.query.terminal == ("Done",)
 
@@ -72,7 +72,7 @@ def test_constraints_of_streams_by_type_name_the_streams() -> None:
     catalog = parse_application(
         STREAM.replace("events (type STRING, ", "Cash (") + STREAM.replace("events (type STRING, ", "Card (")
     )
-    Rules("EXCLUSIVE(Cash, Card)", "error", "", ("id",)).declare(catalog)
+    MatchRules("EXCLUSIVE(Cash, Card)", "error", "", ("id",)).declare(catalog)
     with pytest.raises(NeverMatches):
         parse_query("EVENT SEQ(Cash a, Card b) PARTITION BY id WITHIN 1 hour", catalog)
 
@@ -88,4 +88,4 @@ def test_constraints_of_streams_by_type_name_the_streams() -> None:
 )
 def test_mistakes_say_what_to_write(rules: tuple[str, str, str, tuple[str, ...]], mistake: type[Exception], text: str) -> None:
     with pytest.raises(mistake, match=text):
-        declared(Rules(*rules))
+        declared(MatchRules(*rules))
