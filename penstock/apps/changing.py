@@ -47,10 +47,10 @@ def changes_text(changes: Changes) -> str:
 
     Examples
     --------
-    >>> print(changes_text(Changes(kept=("busy",), fresh=("top", "dear"), reset=("dear",), dropped=("old",))))
+    >>> print(changes_text(Changes(kept=("busy",), fresh=("top", "expensive"), reset=("expensive",), dropped=("old",))))
     = busy: goes on with its state
     + top: new, begins empty
-    + dear: begins anew, without its state
+    + expensive: begins anew, without its state
     - old: dropped, its state is forgotten
     """
     lines = [f"= {name}: goes on with its state" for name in changes.kept]

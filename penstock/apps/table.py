@@ -58,7 +58,7 @@ EXAMPLES: Mapping[str, Example] = {
             twins=("bids_within_a_day", "bids_by_window_only"),
         ),
         Example("nexmark", "six queries of the Nexmark suite: joins that are unbounded elsewhere keep open auctions only"),
-        Example("network", "packets at four routers: dear conditions change places when the traffic changes"),
+        Example("network", "packets at four routers: expensive conditions change places when the traffic changes"),
         Example(
             "orders",
             "orders on their way through a company: alerts on those that leave the process",

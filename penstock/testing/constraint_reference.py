@@ -52,7 +52,7 @@ class Tracker:
     exhaustion
         Whether a trace that matched is released when no match can end in a future event.
     reasoner
-        Asked after every group, if given: finds what the tables do not, at a price. For queries whose matches are dear.
+        Asked after every group, if given: finds what the tables do not, at a price. For queries whose matches are expensive.
 
     Examples
     --------

@@ -292,8 +292,8 @@ def test_a_type_that_the_process_does_not_have_is_refused_with_the_nearest(tmp_p
         parse_application(declared + QUERY.replace("Confirm", "Confrim") + options)
     assert caught.value.place is not None
     assert caught.value.place.column > 1
-    between = "CREATE CQ dear AS SELECT at, kind AS what, order_id FROM event WHERE price > 3;"
-    over = QUERY.replace("event TYPE kind", "dear TYPE what")
+    between = "CREATE CQ expensive AS SELECT at, kind AS what, order_id FROM event WHERE price > 3;"
+    over = QUERY.replace("event TYPE kind", "expensive TYPE what")
     with pytest.raises(UnknownEventType, match=r"Did you mean 'Pack'"):
         parse_application(declared + between + over.replace("Pack", "Pakc") + options)
     assert parse_application(declared + between + over + options).warnings == []

@@ -226,8 +226,8 @@ def test_traces_end_by_silence_or_by_a_type_where_no_window_is_given() -> None:
 
 def test_types_may_be_queries_and_names_are_compared_without_case() -> None:
     text = f"""{STREAMS}
-        CREATE CQ Dear AS SELECT id, p, ts FROM A WHERE p > 10;
-        CREATE CQ q AS EVENT SEQ(dear x, b y) WHERE [ID] AND X.P < y.p WITHIN 9 RETURN x.p, Y.ts AS at"""
+        CREATE CQ Expensive AS SELECT id, p, ts FROM A WHERE p > 10;
+        CREATE CQ q AS EVENT SEQ(expensive x, b y) WHERE [ID] AND X.P < y.p WITHIN 9 RETURN x.p, Y.ts AS at"""
     schema = pa.schema({"id": pa.int64(), "p": pa.int64(), "n": pa.int64(), "name": pa.string(), "ts": pa.int64()})
     inputs = {kind: pa.RecordBatch.from_pylist([], schema) for kind in TYPES}
     inputs["A"] = pa.RecordBatch.from_pylist([{"id": 1, "p": 5, "ts": 1}, {"id": 1, "p": 11, "ts": 2}], schema)

@@ -106,7 +106,7 @@ def test_the_number_of_arguments_and_types_are_as_declared() -> None:
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', speed 3)", "there is no option 'speed'"),
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', kind 'panda')", "Did you mean 'pandas'?"),
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', cost -1)", "write seconds per row"),
-        ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', cost 'dear')", "write seconds per row"),
+        ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', cost 'expensive')", "write seconds per row"),
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', profilable 'no')", "expected true or false"),
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', deterministic false)", "repeated micro-batch"),
         ("«f»(x BIGINT) RETURNS BIGINT USING python OPTIONS (callable 'math:sqrt', after 'y <> 0')", "has no column 'y'"),

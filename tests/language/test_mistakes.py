@@ -329,7 +329,7 @@ def test_the_whole_message_reads_as_promised() -> None:
 def test_a_single_query_is_parsed_over_a_catalog_without_entering_it() -> None:
     catalog = parse_application(STREAMS)
     assert parse_query("SELECT item FROM bid WHERE price > 3", catalog).name == "query"
-    assert parse_query("CREATE CQ dear AS SELECT item FROM bid WHERE price > 3;", catalog).name == "dear"
+    assert parse_query("CREATE CQ expensive AS SELECT item FROM bid WHERE price > 3;", catalog).name == "expensive"
     assert not catalog.queries
     with pytest.raises(SyntaxMistake, match="exactly one query"):
         parse_query("SELECT item FROM bid; SELECT item FROM bid", catalog)

@@ -1,4 +1,4 @@
-"""Functions that the queries call: plain Python, and dear."""
+"""Functions that the queries call: plain Python, and expensive."""
 
 from __future__ import annotations
 

@@ -102,9 +102,9 @@ def _timeline(stream: str) -> Panel:
 
 
 @cache
-def _changing(seed: int, period: int, dear: int) -> Floats:
+def _changing(seed: int, period: int, expensive: int) -> Floats:
     """Base and profiling cost of each policy, and the cost of the best order of each phase."""
-    masks, costs = _changed(seed, period), (1,) * 4 + (dear,) * 4
+    masks, costs = _changed(seed, period), (1,) * 4 + (expensive,) * 4
     parts = [DropStatistics(histogram(masks[at : at + period], 8), costs) for at in range(0, _CHANGED_ROWS, period)]
     best = sum(part.cost(part.optimal()) for part in parts)
     runs = [play(masks, make_order(8, OrderSettings(Algorithm(name))), seed, costs) for name in _CHANGING]
@@ -116,9 +116,9 @@ def _changed(seed: int, period: int) -> Masks:
     return permuted(seed, _CHANGED_ROWS, _SPREAD, period)
 
 
-def _totals(settings: Settings, period: int, dear: int) -> dict[str, Floats]:
+def _totals(settings: Settings, period: int, expensive: int) -> dict[str, Floats]:
     """Total cost of each policy per tuple, on each stream."""
-    runs = np.array([_changing(10 + number, period, dear).sum(axis=1) for number in settings.seed_numbers()]) / _CHANGED_ROWS
+    runs = np.array([_changing(10 + number, period, expensive).sum(axis=1) for number in settings.seed_numbers()]) / _CHANGED_ROWS
     return dict(zip(("optimal", *_CHANGING), runs.T, strict=True))
 
 
@@ -162,8 +162,8 @@ def rate_of_change(settings: Settings) -> ReproductionOutcome:
 
 
 def cost_of_fast_change(settings: Settings) -> ReproductionOutcome:
-    """E-AG-9: dearer filters, frequent changes."""
-    found = {str(dear): _totals(settings, 100_000, dear) for dear in (1, 10, 50)}
+    """E-AG-9: more expensive filters, frequent changes."""
+    found = {str(expensive): _totals(settings, 100_000, expensive) for expensive in (1, 10, 50)}
     ratios = [_against(tick, "sweep") for tick in found.values()]
     shown = " / ".join(_each(tick, "sweep") for tick in found.values())
     claims = (
@@ -171,17 +171,17 @@ def cost_of_fast_change(settings: Settings) -> ReproductionOutcome:
         STATEMENTS["E-AG-9b"].judged("E-AG-9b", ratios[0] < ratios[1] < ratios[2], f"{listed(ratios)} times", ratio=ratios),
     )
     return ReproductionOutcome(
-        claims, Drawing("Dear filters, changes every 100,000 tuples", (_panel(found, "cost of a dear filter"),))
+        claims, Drawing("Expensive filters, changes every 100,000 tuples", (_panel(found, "cost of an expensive filter"),))
     )
 
 
 def cost_of_slow_change(settings: Settings) -> ReproductionOutcome:
-    """E-AG-10: dearer filters, rare changes."""
-    found = {str(dear): _totals(settings, 1_000_000, dear) for dear in (1, 10, 50)}
+    """E-AG-10: more expensive filters, rare changes."""
+    found = {str(expensive): _totals(settings, 1_000_000, expensive) for expensive in (1, 10, 50)}
     ratios = [_against(tick, "sweep") for tick in found.values()]
     shown = " / ".join(_each(tick, "sweep") for tick in found.values())
     falls = ratios[0] > ratios[1] > ratios[2] and ratios[2] < 0.9
     claim = STATEMENTS["E-AG-10"].judged("E-AG-10", falls, f"Sweep costs {shown} of A-Greedy", ratio=ratios)
     return ReproductionOutcome(
-        (claim,), Drawing("Dear filters, changes every 1,000,000 tuples", (_panel(found, "cost of a dear filter"),))
+        (claim,), Drawing("Expensive filters, changes every 1,000,000 tuples", (_panel(found, "cost of an expensive filter"),))
     )

@@ -25,7 +25,7 @@ from penstock.operators.filtering.static import DropStatistics, histogram
 _CASES = ((3, 0.01), (3, 0.05), (8, 0.01), (8, 0.05))
 _COMPARED = ("agreedy", "sweep", "local_swaps")
 _SIZES = (4, 6, 8, 10, 16, 20)
-_DEAR = (1, 10, 50, 100)
+_EXPENSIVE = (1, 10, 50, 100)
 
 #: Entries of the index that a filter of the timed run looks up.
 _ENTRIES = 10_000
@@ -137,22 +137,22 @@ def _over_optimum(filters: int, algorithm: str, rows: int, stream: int) -> float
     return run.base / known.cost(known.optimal())
 
 
-def _layout(name: str, dear: int) -> tuple[int, ...]:
-    return (1, dear) * 4 if name == "mixed" else (1,) * 4 + (dear,) * 4
+def _layout(name: str, expensive: int) -> tuple[int, ...]:
+    return (1, expensive) * 4 if name == "mixed" else (1,) * 4 + (expensive,) * 4
 
 
 def filter_cost(settings: Settings) -> ReproductionOutcome:
-    """E-AG-6: half of the filters are dearer."""
+    """E-AG-6: half of the filters are more expensive."""
     panels, shares, best = [], dict[str, list[float]](), []
     for layout in ("mixed", "apart"):
-        known = [population(8, costs=_layout(layout, dear)) for dear in _DEAR]
+        known = [population(8, costs=_layout(layout, expensive)) for expensive in _EXPENSIVE]
         best += [np.isclose(item.cost(item.greedy()), item.cost(item.optimal())) for item in known]
         for name in _COMPARED:
             shares[f"{layout}_{name}"] = [100 * profiling_share(item, 0.05, name) for item in known]
         series = tuple(Series(LABELS[name], range(4), shares[f"{layout}_{name}"]) for name in _COMPARED)
-        ticks = tuple(map(str, _DEAR))
-        title = "cheap and dear in each pair" if layout == "mixed" else "cheap and dear in different pairs"
-        panels.append(Panel("cost of a dear filter", "share of profiling (%)", series, "bars", ticks, title=title))
+        ticks = tuple(map(str, _EXPENSIVE))
+        title = "cheap and expensive in each pair" if layout == "mixed" else "cheap and expensive in different pairs"
+        panels.append(Panel("cost of an expensive filter", "share of profiling (%)", series, "bars", ticks, title=title))
     rising = all(is_increasing(values) for name, values in shares.items() if name.endswith("agreedy"))
     claims = (
         STATEMENTS["E-AG-6a"].judged(
@@ -166,7 +166,7 @@ def filter_cost(settings: Settings) -> ReproductionOutcome:
             sweep=_most(shares, "sweep"), local_swaps=_most(shares, "local_swaps"),
         ),
     )  # fmt: skip
-    return ReproductionOutcome(claims, Drawing("Profiling with dearer filters", tuple(panels)))
+    return ReproductionOutcome(claims, Drawing("Profiling with more expensive filters", tuple(panels)))
 
 
 def _near(shares: dict[str, list[float]], name: str, expected: Sequence[float]) -> bool:

@@ -6,7 +6,7 @@ from penstock.experiments.agreedy import adaptivity, joins, profiling, quality
 from penstock.experiments.contracts import Experiment, Reproduction
 
 _PAIRS = "Filters that pass half of the rows, correlated in pairs (equal answers on 80 % of the rows)."
-_DEALT = "Eight filters in pairs, four of them dearer, 2 million rows; selectivities 20 to 90 % are dealt anew after each period."
+_DEALT = "Eight filters in pairs, four more expensive, 2 million rows; selectivities 20 to 90 % are dealt anew after each period."
 
 AGREEDY = Reproduction(
     "agreedy",

@@ -56,7 +56,7 @@ class ConditionOptions:
         Whether a trace that matched is given up when no match can end in a future event.
     exact
         Whether the rest of the query is refuted anew after every event, by `ExactReasoner`: it finds what the tables do not,
-        looks at events of all types that constraints speak of, and costs more. For queries whose partial matches are dear.
+        looks at events of all types that constraints speak of, and costs more. For queries whose partial matches are expensive.
     suffixes
         Whether single events are dropped when what must follow them cannot come any more.
     is_thrifty
@@ -121,7 +121,7 @@ class FailingConditions:
         Live terms in `mask` mode, each as a set of partitions; empty in `hierarchy` mode.
     failed_at_start
         Partitions that never match.
-    too_dear
+    too_expensive
         Entries of joint conditions that are not watched, because that costs more than it spares.
     """
 
@@ -137,7 +137,7 @@ class FailingConditions:
     failed_at_start: int
     entries: tuple[FailingCondition, ...]
     is_exact: bool = False
-    too_dear: tuple[FailingCondition, ...] = ()
+    too_expensive: tuple[FailingCondition, ...] = ()
 
     @property
     def triggers(self) -> int:
@@ -169,8 +169,8 @@ class FailingConditions:
         joint_of = tuple(tuple(place[number] for number in row if number in place) for row in self.joint_of)
         found = replace(self, joint=tuple(self.joint[number] for number in numbers), joint_of=joint_of)
         entries = tuple(entry for entry in self.entries if found.has(entry))
-        dear = tuple(entry for entry in self.entries if not found.has(entry))
-        return replace(found, entries=entries, too_dear=(*self.too_dear, *dear))
+        expensive = tuple(entry for entry in self.entries if not found.has(entry))
+        return replace(found, entries=entries, too_expensive=(*self.too_expensive, *expensive))
 
     def sure_before(self, late: int) -> int:
         """Other types that an obedient trace has seen, at the latest together with this one."""

@@ -39,7 +39,7 @@ def describe(registration: Registration) -> list[str]:
         *_branch_lines(registration),
         *_verdict_lines(registration),
         *_condition_lines(watched.entries),
-        *_dear_lines(watched.too_dear),
+        *_expensive_lines(watched.too_expensive),
         f"events to look at: {', '.join(registration.theory.members(watched.relevant))}",
         *(f"note: {notice}" for notice in registration.notices),
     ]
@@ -81,5 +81,5 @@ def _condition_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
     return lines
 
 
-def _dear_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
+def _expensive_lines(entries: tuple[FailingCondition, ...]) -> list[str]:
     return ["not watched, because that costs more than it spares:", *(f"  {entry}" for entry in entries)] if entries else []

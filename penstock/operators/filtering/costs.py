@@ -19,7 +19,7 @@ SAMPLES = 256
 def fitted(rows: Floats, seconds: Floats, chunk_rows: int, trimmed: float = 0.0) -> float:
     """Time per row in a chunk of the given size, from `seconds = c0 + c1 * rows`.
 
-    A filter that stands late sees few rows per call. Its fixed cost per call must not make it look dear just for being late,
+    A filter that stands late sees few rows per call. Its fixed cost per call must not make it look expensive just for being late,
     or the order would freeze; so the fixed part is spread over a whole chunk.
 
     Parameters

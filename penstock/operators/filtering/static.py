@@ -34,7 +34,7 @@ _ROUNDING = 5e-5
 
 
 def greedy_bound(filters: int) -> float:
-    """How much dearer than the optimum the greedy order of filters of equal cost can be.
+    """How much more expensive than the optimum the greedy order of filters of equal cost can be.
 
     Values between those of the table are rounded up to the next one; beyond 200 filters it is the limit, 4. With unequal
     costs only 4 holds.

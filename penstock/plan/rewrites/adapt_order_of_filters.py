@@ -1,4 +1,4 @@
-"""Let dear conditions change places while the query runs."""
+"""Let expensive conditions change places while the query runs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ CREATE STREAM step (kind STRING, order_id BIGINT, price DOUBLE, ts TIMESTAMP, WA
 CREATE CONSTRAINTS process ON step FROM WORKFLOW 'order_fulfilment' REUSE KEYS;
 
 -- of all that the workflow says, only what can still tell something is watched
-CREATE CQ dear AS EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) FROM step TYPE kind
+CREATE CQ expensive AS EVENT SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) FROM step TYPE kind
   WHERE [order_id] AND g.price > 200;
 
 -- branches fail one by one
@@ -19,7 +19,7 @@ CREATE CQ plain AS EVENT SEQ(UseLocalStock, UseRemoteStock) FROM step TYPE kind 
 ----
 application constraints: 1 round on 2 shards, state bounded
 
-query dear
+query expensive
   PatternMatch SEQ(CheckInventory, UseRemoteStock, GenerateInvoice g) by order_id [until RejectOrder or FinishOrder or CancelOrder]  round 1 by order_id
   . automaton: 0 -CheckInventory-> 1 -UseRemoteStock-> 2 -GenerateInvoice g-> 3 match
   . sequence scan and construction over stacks of events; a trace for each order_id

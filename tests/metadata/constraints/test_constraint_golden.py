@@ -64,9 +64,9 @@ def test_b_g2_no_quote_above_the_limit_before_the_quote_is_sent():
         "SendQuote",
     ]
     assert statuses(follower, cheap) == [LIVE] * 6 + [FAILED]
-    dear = [*cheap[:1], "GenerateQuote", *cheap[2:], "CancelOrder"]
+    expensive = [*cheap[:1], "GenerateQuote", *cheap[2:], "CancelOrder"]
     state = follower.start()
-    for name in dear:
+    for name in expensive:
         event = follower.event(name[1:], ()) if name.startswith("-") else follower.event(name)
         state = follower.advance(state, [event])
     assert (state.status, state.has_matched) == (LIVE, True)
@@ -234,8 +234,8 @@ def test_joint_conditions_that_cost_more_than_they_gain_can_be_left_out():
     follower = tracker(seq("X", "C"), "ABCX", horn("A", "B", "C"))
     (pair,) = [item.explanation for item in follower.conditions.joint]
     rates = dict.fromkeys("ABCX", 1.0)
-    dear = worth_watching([pair], follower.theory, rates, {pair: 0.01}, work_left=10)
-    assert dear == []
-    assert statuses(Tracker(follower.conditions.watching(dear)), ["X", "A", "B"]) == [LIVE, LIVE, LIVE]
+    expensive = worth_watching([pair], follower.theory, rates, {pair: 0.01}, work_left=10)
+    assert expensive == []
+    assert statuses(Tracker(follower.conditions.watching(expensive)), ["X", "A", "B"]) == [LIVE, LIVE, LIVE]
     cheap = worth_watching([pair], follower.theory, rates, {pair: 0.9}, work_left=10)
     assert statuses(Tracker(follower.conditions.watching(cheap)), ["X", "A", "B"]) == [LIVE, LIVE, FAILED]

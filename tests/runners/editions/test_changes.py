@@ -11,7 +11,7 @@ from penstock.runners.editions.edition import ADD, DROP, Edition
 
 STREAM = "CREATE STREAM bid (item BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 2 SECONDS) USING rate;\n"
 BUSY = "CREATE CQ busy AS SELECT item, COUNT(*) AS n FROM bid [RANGE 10 SECONDS] GROUP BY item;\n"
-DEAR = "CREATE CQ dear AS SELECT item, price FROM bid WHERE price > 100;\n"
+DEAR = "CREATE CQ expensive AS SELECT item, price FROM bid WHERE price > 100;\n"
 TOP = "CREATE CQ top AS SELECT item, MAX(price) AS best FROM bid [RANGE 30 SECONDS] GROUP BY item;\n"
 
 
@@ -24,13 +24,13 @@ def test_an_unchanged_text_is_the_same_edition() -> None:
     following, changes = changed(edition, 2, file=edition.file)
     assert following is edition
     assert not changes
-    assert changes.kept == ("busy", "dear")
+    assert changes.kept == ("busy", "expensive")
 
 
 def test_queries_come_and_go_and_the_others_keep_their_operators() -> None:
     edition = first(BUSY, DEAR)
     following, changes = changed(edition, 2, file=STREAM + BUSY + TOP)
-    assert (changes.kept, changes.fresh, changes.dropped) == (("busy",), ("top",), ("dear",))
+    assert (changes.kept, changes.fresh, changes.dropped) == (("busy",), ("top",), ("expensive",))
     before, after = ({node.id: node.queries for node in each.job(2).stages[0].graph.nodes} for each in (edition, following))
     kept = {name for name, queries in before.items() if "busy" in queries}
     assert kept <= after.keys()
@@ -113,10 +113,10 @@ def test_state_behind_another_condition_in_python_is_of_other_rows(condition: st
 
 def test_a_query_may_be_dropped_and_come_back_as_another() -> None:
     edition = first(BUSY, DEAR)
-    dropped, changes = changed(edition, 2, later=[(DROP, "dear")])
-    assert (changes.dropped, list(dropped.catalog.queries)) == (("dear",), ["busy"])
+    dropped, changes = changed(edition, 2, later=[(DROP, "expensive")])
+    assert (changes.dropped, list(dropped.catalog.queries)) == (("expensive",), ["busy"])
     again, changes = changed(dropped, 2, later=[(ADD, DEAR.replace("100", "200"))])
-    assert (changes.fresh, changes.kept) == (("dear",), ("busy",))
+    assert (changes.fresh, changes.kept) == (("expensive",), ("busy",))
     # A restart with the file of the first start knows of neither, and changes neither.
     restarted, changes = changed(again, 2, file=edition.file)
     assert restarted is again
@@ -163,6 +163,6 @@ def test_a_column_of_another_type_is_told() -> None:
 
 def test_joins_of_queries_that_are_gone_are_not_tuned_any_more() -> None:
     pairs = "CREATE CQ {name} AS SELECT /*+ PJOIN */ a.item FROM bid a, bid b WHERE a.item = b.item AND a.price > {price};\n"
-    edition = first(BUSY, pairs.format(name="dear", price=5), pairs.format(name="cheap", price=1))
-    following, _ = changed(edition, 2, later=[(DROP, "dear")])
+    edition = first(BUSY, pairs.format(name="expensive", price=5), pairs.format(name="cheap", price=1))
+    following, _ = changed(edition, 2, later=[(DROP, "expensive")])
     assert [join.queries for join in tunable_joins(following.job(2))] == [{"cheap"}]

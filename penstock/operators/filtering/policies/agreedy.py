@@ -67,7 +67,7 @@ class AGreedy(WholeRows):
     A sample of rejected rows is shown to the filters that did not see it. When this profile contradicts the order, the
     order is repaired from the first wrong position on, at once, because the profile holds every conditional selectivity.
     Choose it when selectivities drift and depend on each other; with independent filters `Independent` is cheaper, with
-    very dear filters and slow drift `Sweep` is.
+    very expensive filters and slow drift `Sweep` is.
 
     Notes
     -----

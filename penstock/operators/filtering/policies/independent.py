@@ -15,7 +15,7 @@ from penstock.operators.filtering.window import ProfileRows, UInt64s
 class Independent(WholeRows):
     """Order filters by what each rejects of all profiled rows per unit of cost.
 
-    Right where filters are independent, and then cheaper than `AGreedy`; elsewhere it can be dearer by a factor that grows
+    Right where filters are independent, and then cheaper than `AGreedy`; elsewhere it can be more expensive by a factor that grows
     with their number. A baseline, and comparable to the routing of Eddies.
 
     References

@@ -16,7 +16,7 @@ from penstock.operators.filtering.window import ProfileRows, UInt64s
 class Sweep(FilterOrder):
     """Watch the filter at one position for a stage, bring it forward if it should stand earlier, watch the next.
 
-    A profiled row costs at most one further evaluation, so this is the choice for many or dear filters while drift is slow:
+    A profiled row costs at most one further evaluation, so this is the choice for many or expensive filters while drift is slow:
     a wrong position may stay unnoticed until its stage comes. In a stable environment the order becomes a greedy one.
 
     Notes

@@ -79,8 +79,8 @@ class OperatorCounts:
 
         Examples
         --------
-        >>> OperatorCounts("PatternMatch6", ("dear", "alerts"), 54, 1757, 0, 0, 0, given_up=95, passed_over=225).constraint_savings
-        'PatternMatch6 (for dear, alerts) gave up 95 traces that could not match any more, and passed over 225 of their events'
+        >>> OperatorCounts("PatternMatch6", ("large", "alerts"), 54, 1757, 0, 0, 0, given_up=95, passed_over=225).constraint_savings
+        'PatternMatch6 (for large, alerts) gave up 95 traces that could not match any more, and passed over 225 of their events'
         """
         if not self.given_up:
             return ""
