@@ -20,6 +20,8 @@ from penstock.expressions.java_regex import WORD, PatternMistake, parse_regex
 from penstock.expressions.regex_tree import LAST_CHARACTER, Anchor, Chain, Chars, Choice, Look, Regex, Repeat
 
 _EVERYTHING = Chars(((0, LAST_CHARACTER),))
+#: RE2 takes a set of just these for a letter without case, and among alternatives also for the sign of Kelvin, and a long s.
+_BOTH_CASES = tuple(Chars(((ord(letter), ord(letter)), (ord(letter) + 32, ord(letter) + 32))) for letter in "KS")
 _HALVES, _BEYOND_16_BITS = Chars(((0xD800, 0xDFFF),)), Chars(((0x10000, LAST_CHARACTER),))
 #: Never found; with a character beyond 16 bits in a pattern Java steps from character to character and not to the halves of one.
 _BY_CHARACTER = "|(?!)\U0001f600"
@@ -213,7 +215,7 @@ class _Linear:
         """The text of a part; whether nothing follows it, and whether what it follows may end with a carriage return."""
         match tree:
             case Chars():
-                return _set_text(tree, braced_character) if tree.ranges else "[^\\x{0}-\\x{10ffff}]"
+                return _linear_set(tree)
             case Anchor.START:
                 return "\\A"
             case Anchor.END:
@@ -238,6 +240,14 @@ class _Linear:
             may_end, may_be_empty = _may_end_with_return(part)
             after_return = may_end or (after_return and may_be_empty)
         return "".join(written)
+
+
+def _linear_set(found: Chars) -> str:
+    if not found.ranges:
+        return "[^\\x{0}-\\x{10ffff}]"
+    if found in _BOTH_CASES:
+        return f"(?:{'|'.join(braced_character(low) for low, _ in found.ranges)})"
+    return _set_text(found, braced_character)
 
 
 def _may_end_with_return(tree: Regex) -> tuple[bool, bool]:

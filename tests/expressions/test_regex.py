@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SyntaxMistake
@@ -27,6 +27,7 @@ def found(pattern: str, *texts: str) -> list[bool]:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
+@example(seed=110797)
 def test_whole_columns_are_judged_as_single_texts_are(seed):
     rng = random.Random(seed)
     plan, texts = search_plan(random_regex(rng)), [random_text(rng) for _ in range(60)]
@@ -59,6 +60,12 @@ def test_case_is_ignored_for_letters_of_ascii_only():
     assert found("(?i)k", "K", "\u212a") == [True, False]
     assert found("(?i)[^a-c]", "B", "D") == [False, True]
     assert found("a(?i:b)c", "aBc", "aBC") == [True, False]
+
+
+@pytest.mark.parametrize("pattern", ["[Kk]|1", "(?i)1|k", "a(?i:s)|a1", "(?:[Ss]|[1-3])+"])
+def test_a_letter_in_both_cases_beside_other_characters_is_of_ascii_too(pattern):
+    assert search_plan(pattern).re2 is not None
+    assert found(pattern, "aK", "as", "a1", "a\u212a", "a\u017f")[2:] == [True, False, False]
 
 
 def test_the_edge_of_a_word_is_that_of_ascii_letters_whatever_java_runs():
