@@ -185,9 +185,13 @@ def _have_equal_keys(rows: Sequence[Row], keys: Sequence[Sequence[str]]) -> bool
 
 
 def comparable(value: Any) -> Any:
-    """A value for which Python's equality is SQL's: one NaN, no negative zero."""
+    """A value for which Python's equality is SQL's: one NaN, no negative zero, in lists and structs too."""
     if isinstance(value, float):
         return "NaN" if isnan(value) else value + 0.0
+    if isinstance(value, list):
+        return [comparable(item) for item in value]
+    if isinstance(value, dict):
+        return {name: comparable(item) for name, item in value.items()}
     return value
 
 

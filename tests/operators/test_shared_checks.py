@@ -11,11 +11,14 @@ from penstock.expressions.parse import parse
 from penstock.language.application import parse_application
 from penstock.lowering.table import LOWERINGS, recipe_of
 from penstock.model.declarations import Source, StreamDeclaration
+from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.schema import Schema
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.patterns import PatternMatch
 from penstock.plan.rewrites.adapt_order_of_filters import adapt_order_of_filters
 from penstock.testing.checks import check_all, inputs
+from penstock.testing.reference import Row
 from penstock.testing.tapes import batch_cuts
 
 APPLICATION = """
@@ -84,3 +87,14 @@ def test_the_operator_passes_the_shared_checks(name: str, data: st.DataObject) -
     node = by_number()[name]
     schemas = [part.schema.arrow for part in node.inputs]
     check_all(recipe_of(node), data.draw(inputs(schemas)), schemas, data.draw(batch_cuts()))
+
+
+def test_a_value_that_is_no_number_is_the_same_inside_of_a_match_whatever_the_batches() -> None:
+    node = next(node for node in samples() if isinstance(node, PatternMatch))
+    rows = [
+        Row(0, pos, {"k": key, "s": text, "v": value, "ts": 0})
+        for pos, (key, text, value) in enumerate([(1, "ab", -0.0), (1, "ab", 1.5), (4, "ab", 0.0)])
+    ]
+    last = Row(1, 3, {"k": 1, "s": "a", "v": float("nan"), "ts": 1})
+    for cuts in ([0], [1], [0, 1, 2]):
+        check_all(recipe_of(node), [*((0, row) for row in (*rows, last)), (0, Heartbeat(FOREVER))], [node.input.schema.arrow], cuts)
