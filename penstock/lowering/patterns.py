@@ -23,7 +23,7 @@ _MOST_TERMS, _MOST_STATES = 6, 12
 
 def pattern_recipe(node: nodes.PatternMatch) -> Callable[[], Operator]:
     """How to make the operator; what it refuses, such as a pattern that can never match, is refused now, not in a worker."""
-    make = partial(PatternMatch, node.query, node.input.schema.arrow, node.output, node.time_type)
+    make = partial(PatternMatch, node.query, node.input.schema.arrow, node.output, node.time_type, streams=node.streams)
     if node.constraints is not None and not node.unwatched:
         make = partial(make, constraints=node.constraints, on_violation=node.on_violation, options=node.reasoning)
     make()

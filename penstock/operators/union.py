@@ -8,9 +8,15 @@ import pyarrow as pa
 
 from penstock.kernel.contracts import State
 from penstock.metadata.alignment import Alignment
-from penstock.model.batch import Batch
+from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import NEVER, Control, Elements, End, Heartbeat, Metadata
 from penstock.model.punctuation import Punctuation
+
+
+def input_of(positions: Int64s, inputs: int) -> Int64s:
+    """Which input of a union that renumbers the rows at some positions came from."""
+    result: Int64s = positions % inputs
+    return result
 
 
 class Union:

@@ -78,6 +78,8 @@ class PatternMatch(SearchByTime):
         What happens when events do not: written down, refused with the batch, or only watched, giving nothing up.
     options, on_static_unsat
         How constraints are compiled, and whether a query that can never match is refused or has an empty answer.
+    streams
+        Streams that a union with `renumber` has merged into the input.
 
     Notes
     -----
@@ -113,6 +115,7 @@ class PatternMatch(SearchByTime):
         on_violation: ViolationPolicy = ViolationPolicy.RECORD,
         options: ConditionOptions | None = None,
         on_static_unsat: OnStaticUnsat = "error",
+        streams: int = 1,
     ) -> None:
         self.query = query
         self._watch: TraceWatch | None = None
@@ -129,7 +132,7 @@ class PatternMatch(SearchByTime):
         self._stored_schema = pa.schema([*own, *self._engine.extra_fields, *([MASKED] if self._is_shadow else [])])
         self._waiting = Waiting(pa.schema([*self._stored_schema, *([KIND] if self._watch is not None else [])]))
         self._log, self._traces = SegmentLog("kept"), SegmentLog("traces")
-        self._repeats = Repeats(query, self._stored_schema) if query.id_column else None
+        self._repeats = Repeats(query, self._stored_schema, streams) if query.id_column else None
         self._kept, self._due = Batch.empty(self._stored_schema), np.zeros(0, np.int64)
         #: Slot of the trace of each kept row under constraints; the rows' codes too, where each trace that lasts has its rows.
         self._slots = self._kept_codes = _NO_ROWS

@@ -14,6 +14,7 @@ from penstock.model.elements import NEVER
 from penstock.model.event_patterns import EventOrder
 from penstock.operators.patterns._repeats import first_of_each
 from penstock.operators.segments import SegmentLog
+from penstock.operators.union import input_of
 
 #: Stored beside key and event: when the event was last met, and when its trace was last active.
 _LAST, _ACTIVE = pa.field("_last", pa.int64()), pa.field("_active", pa.int64())
@@ -32,6 +33,8 @@ class Repeats:
         Tells key, name of events, and what ends a trace.
     schema
         Columns of the rows.
+    streams
+        Streams that were merged. Their positions do not tell whose row came first, so at one time rows of earlier streams do.
 
     Notes
     -----
@@ -47,8 +50,8 @@ class Repeats:
     [{'id': 1, 'name': 'x'}, {'id': 2, 'name': 'x'}]
     """
 
-    def __init__(self, query: EventQuery, schema: pa.Schema) -> None:
-        self.query, self.passed_over = query, 0
+    def __init__(self, query: EventQuery, schema: pa.Schema, streams: int = 1) -> None:
+        self.query, self.passed_over, self._streams = query, 0, streams
         self._names = [*query.key, query.id_column]
         self._schema = pa.schema([*(schema.field(name) for name in self._names), _LAST, _ACTIVE])
         self._known = pa.RecordBatch.from_pylist([], self._schema)
@@ -59,6 +62,9 @@ class Repeats:
         held = self._known.num_rows
         if not held and not rows.num_rows:
             return rows
+        if self._streams > 1:
+            order = np.lexsort((rows.pos, input_of(rows.pos, self._streams), rows.ts))
+            rows, classes = rows.take(order), classes[order]
         columns = [pa.concat_arrays([self._known.column(name), rows.column(name)]) for name in self._names]
         keys, _, number = group_codes(columns[:-1], held + rows.num_rows)
         events, of_event, named = group_codes(columns)
@@ -76,7 +82,8 @@ class Repeats:
         times = [pa.array(last[kept]), pa.array(active[owners[kept]])]
         self._known, self._is_written = pa.RecordBatch.from_arrays([*taken, *times], schema=self._schema), False
         self.passed_over += int(np.count_nonzero(~is_first))
-        return rows.filter(is_first)
+        first = rows.filter(is_first)
+        return first if self._streams == 1 else first.in_order()
 
     def _may_matter(self, is_named: Bools, last: Int64s, active: Int64s, owners: Int64s, frontier: int) -> Bools:
         """Events that a later row may repeat; where silence ends traces also one of each trace, that tells when it was active."""

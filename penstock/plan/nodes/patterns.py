@@ -146,6 +146,11 @@ class PatternMatch(OverOne):
         return TIMESTAMP if self.has_clock_time else pa.int64()
 
     @property
+    def streams(self) -> int:
+        """How many streams the events come from."""
+        return len(self.input.parts) if isinstance(self.input, Merged) else 1
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """Columns of the input that the search or its output reads."""
         return columns_read(self.query, self.output, self.input.schema)
