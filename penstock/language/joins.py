@@ -24,8 +24,9 @@ from penstock.language.windows import join_window
 from penstock.model.join_variants import JoinHint, JoinVariant
 from penstock.model.windows import Framed, Lifespan, Rows, Sliding, Unbounded, Window
 from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import Link, MJoin
-from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin, scans_of
+from penstock.plan.nodes.relational import Project, Scan, Select, scans_of
 
 _DISJOINT = ("tumbling", "hopping", "fixed")
 

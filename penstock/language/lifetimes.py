@@ -11,7 +11,8 @@ from dataclasses import replace
 from penstock.errors import InvalidWindow, Place
 from penstock.model.windows import Framed, Lifespan
 from penstock.plan.nodes.base import Node, RowTimes, walk
-from penstock.plan.nodes.relational import Lifetime, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Lifetime
 from penstock.plan.rewrites.rebuild import bottom_up
 
 

@@ -19,7 +19,7 @@ from penstock.language.windows import join_window
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Lifespan, Sliding, Unbounded, Window
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.analysis.safety import holding_text
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
 CATALYST, BEFORE, KERNEL, QUERY = "catalyst", "packing", "kernel", "query"

@@ -15,7 +15,7 @@ from penstock.operators.joins.approximate import ApproximateJoin
 from penstock.operators.joins.counted_join import CountedJoin, RowWindowJoin
 from penstock.operators.joins.preserving_join import PreservingJoin
 from penstock.operators.joins.window_join import WindowJoin
-from penstock.plan.nodes import relational as nodes
+from penstock.plan.nodes import joins as nodes
 
 #: Options of hints that the operator takes under the same name.
 _PASSED_ON = ("memory_bytes", "max_drop_markers")

@@ -21,7 +21,8 @@ from penstock.plan.analysis.knowledge import declared_rate
 from penstock.plan.nodes import base
 from penstock.plan.nodes import multiway as nodes
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Scan, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Scan
 
 _STILL = (Algorithm.FIXED, Algorithm.RANDOM)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.lowering.placing import Placed
 from penstock.model.schema import Field, Schema
 from penstock.operators.joins.ordering.sequencer import Sequencer
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 
 def rank_names(node: WindowJoin) -> tuple[str, ...]:

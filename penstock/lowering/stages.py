@@ -45,6 +45,7 @@ from penstock.plan.analysis.generation import chosen
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.base import Keys, Node, Spread
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.rewrites.apply import rewritten
 
 #: Instead of a level: before the exchange.
@@ -175,7 +176,7 @@ class _Builder:
         if isinstance(node, nodes.Reference):
             return self._reference(node)
         inputs = [self._below(part) for part in node.inputs]
-        if isinstance(node, nodes.WindowJoin) and node.spreads_counted:
+        if isinstance(node, WindowJoin) and node.spreads_counted:
             inputs = self._counted(node, inputs)
         if isinstance(node, nodes.Select | nodes.Project) and isinstance(inputs[0], Prefix | Floating):
             prefix = self._grown(inputs[0], node) if isinstance(inputs[0], Prefix) else None
@@ -211,7 +212,7 @@ class _Builder:
             self.placements[self._number, repr(node)] = (level, shared, shown_keys(wanted))
         return Placed(level, (shared, branch), node.schema, *spread, trusts)
 
-    def _counted(self, node: nodes.WindowJoin, inputs: list[Found]) -> list[Found]:
+    def _counted(self, node: WindowJoin, inputs: list[Found]) -> list[Found]:
         """The inputs of a join behind the operator that counts their rows, in one shard."""
         inputs = [self._followed(found, ()) for found in inputs]
         level = max(self._level_for(found, ()) for found in inputs)

@@ -30,8 +30,8 @@ from penstock.plan.analysis.estimation import (
 )
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin
 
 #: Micro-batches after which a measured state counts half.
 _HALF_LIFE = 10.0

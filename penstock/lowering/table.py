@@ -31,6 +31,7 @@ from penstock.plan.analysis.generation import PIECES
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.base import Keys, Node, Spread
 from penstock.plan.nodes.filtering import AdaptiveFilter
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.row_patterns import RowPatternMatch
@@ -128,7 +129,7 @@ LOWERINGS: Mapping[type[Node], Lowering] = {
     Merged: Lowering(_merged),
     nodes.Split: Lowering(_split),
     nodes.Distinct: Lowering(_distinct),
-    nodes.WindowJoin: Lowering(join_recipe, takes_trust=True),
+    WindowJoin: Lowering(join_recipe, takes_trust=True),
     MJoin: Lowering(multiway_recipe, wanted_spread, explained_probes),
     nodes.GroupBy: Lowering(_group_by),
     nodes.Lifetime: Lowering(_lifetime),

@@ -17,8 +17,9 @@ from penstock.model.schema import TIMESTAMP
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
 from penstock.plan.describe import tree
 from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import GroupBy, Reference, Scan, WindowJoin
+from penstock.plan.nodes.relational import GroupBy, Reference, Scan
 
 DAY = UNIT_MICROS["day"]
 CLOCKED = "CREATE STREAM s (k BIGINT, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 1 SECOND);"

@@ -22,7 +22,7 @@ from penstock.plan.analysis.estimation import (
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.retuning import Retuning, allocate
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 
 def test_g26_rate_times_mean_stay() -> None:

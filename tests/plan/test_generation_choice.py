@@ -12,7 +12,8 @@ from penstock.model.declarations import EndOfLife, Generator, GeneratorKind
 from penstock.plan.analysis.generation import Choice, choices, chosen
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Project, Scan, Select, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Project, Scan, Select
 
 TEXT = """
 CREATE STREAM a (k BIGINT, s STRING, v DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 0 SECONDS) USING feed {a};

@@ -13,7 +13,7 @@ from penstock.lowering.stages import build_job
 from penstock.model.join_variants import JoinVariant
 from penstock.plan.analysis.join_choice import JoinChoice, choose
 from penstock.plan.analysis.propagate import propagate
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.testing.undisturbed import undisturbed
 
 STREAMS = """

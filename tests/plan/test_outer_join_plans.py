@@ -12,7 +12,7 @@ from penstock.model.join_kinds import JoinKind
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.analysis.safety import check
 from penstock.plan.catalog import Catalog
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, v BIGINT, ts BIGINT, mark STRING, WATERMARK ts DELAY OF 3) PUNCTUATIONS FROM mark ON (k);

@@ -14,15 +14,9 @@ from penstock.expressions.match_output import MATCH_END, MATCH_START
 from penstock.expressions.nodes import Column
 from penstock.model.join_kinds import JoinKind
 from penstock.model.windows import Framed, Sliding, Window
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.patterns import PatternMatch
-from penstock.plan.nodes.relational import (
-    GroupBy,
-    Project,
-    Reference,
-    Scan,
-    Union,
-    WindowJoin,
-)
+from penstock.plan.nodes.relational import GroupBy, Project, Reference, Scan, Union
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from penstock.model.windows import Framed, Rows, Sliding
 from penstock.plan.analysis.holdings import BoundedBy, Holding, label
 from penstock.plan.analysis.joins import heard_by
 from penstock.plan.analysis.knowledge import Knowledge
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 #: Bytes of event time and position beside the columns of a stored row.
 _SYSTEM_BYTES = 16

@@ -17,7 +17,7 @@ from penstock.plan.analysis.origins import origins
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 #: Scopes made of one buffer, and bytes each takes on its way.
 PIECES, _SCOPE_BYTES = 16, 64

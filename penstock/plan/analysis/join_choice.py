@@ -9,8 +9,8 @@ from penstock.model.join_variants import JoinVariant
 from penstock.model.windows import Unbounded
 from penstock.plan.analysis.holdings import label
 from penstock.plan.analysis.knowledge import Knowledge
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin
 
 
 @dataclass(frozen=True, slots=True)

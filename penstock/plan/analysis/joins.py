@@ -21,8 +21,8 @@ from penstock.plan.analysis.holdings import (
     until_end,
 )
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind, slowest
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin
 from penstock.plan.nodes.wording import length_text
 
 

@@ -22,7 +22,8 @@ from penstock.plan.analysis.origins import origins
 from penstock.plan.analysis.propagate import Judged, propagate
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
-from penstock.plan.nodes.relational import Scan, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Scan
 from penstock.plan.nodes.wording import length_text
 
 #: Remedies offered for one operator, steps of one remedy, and steps that are tried.

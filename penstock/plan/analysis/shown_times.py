@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.expressions.aggregates import CHOOSING, AggregateCall
 from penstock.expressions.nodes import Column
-from penstock.plan.nodes.relational import GroupBy, Project, Reference, Scan, Union, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import GroupBy, Project, Reference, Scan, Union
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from penstock.plan.analysis.shown_times import (
 from penstock.plan.nodes import relational as nodes
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.patterns import Merged, PatternMatch
 from penstock.plan.nodes.row_patterns import RowPatternMatch
@@ -112,7 +113,7 @@ ANALYSES: Mapping[type[Node], Analysis] = {
     Merged: Analysis(lambda node, inputs, _: through_union(node, inputs), ages=delays.of_union, times=times_of_union),
     nodes.Split: Analysis(as_input, ages=as_input, times=as_input),
     nodes.Distinct: Analysis(of_one(through_distinct), of_one(judge_distinct), as_input, as_input),
-    nodes.WindowJoin: Analysis(through_join, judge_join, delays.of_join, times_of_join),
+    WindowJoin: Analysis(through_join, judge_join, delays.of_join, times_of_join),
     MJoin: Analysis(through_join, judge_join, delays.of_join, times_of_join),
     nodes.GroupBy: Analysis(through_grouping, of_one(judge_grouping), of_one(delays.of_groups), of_one(times_of_groups)),
     nodes.Lifetime: Analysis(as_input, times=as_input),

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeAlias
 from penstock.errors import Defect
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.schema import Schema
-from penstock.model.windows import Window
+from penstock.model.windows import Framed, Window
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys: TypeAlias = tuple[str, ...] | None
@@ -207,3 +207,12 @@ def columns_read(expr: Expr, schema: Schema) -> set[str]:
 def enough(columns: tuple[str, ...], known: Spread) -> tuple[str, ...]:
     """Columns that rows with equal `columns` meet by: a list they are spread by already, if one suffices."""
     return next((keys for keys in known if set(keys) <= set(columns)), columns)
+
+
+def as_wanted(wanted: Sequence[Keys]) -> Spread:
+    """What rows are spread by once they are where they are wanted."""
+    return tuple(keys for keys in wanted if keys is not None)
+
+
+def partition_columns(window: Window) -> tuple[str, ...]:
+    return window.partition_by if isinstance(window, Framed) else ()

@@ -9,7 +9,7 @@ from penstock.errors import InvalidPlan
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import sql_type
 from penstock.model.windows import Sliding, Unbounded
-from penstock.plan.nodes.relational import WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.plan.analysis.null_rejection import rejects
 from penstock.plan.nodes.base import Node
-from penstock.plan.nodes.relational import Select, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Select
 from penstock.plan.rewrites.rebuild import bottom_up
 
 #: The kind that preserves these inputs.

@@ -8,7 +8,8 @@ from dataclasses import replace
 from penstock.expressions.nodes import Expr, conjoin, conjuncts
 from penstock.model.windows import Rows
 from penstock.plan.nodes.base import Node, columns_read
-from penstock.plan.nodes.relational import Select, WindowJoin
+from penstock.plan.nodes.joins import WindowJoin
+from penstock.plan.nodes.relational import Select
 from penstock.plan.rewrites.rebuild import bottom_up, filtered
 
 

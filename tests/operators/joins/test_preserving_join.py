@@ -23,6 +23,7 @@ from penstock.model.schema import Schema
 from penstock.model.value_sets import ANY, Pattern, constant, one_of
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.operators.joins.preserving_join import PreservingJoin
+from penstock.plan.nodes import joins as join_nodes
 from penstock.plan.nodes import relational as nodes
 from penstock.testing.checks import check_all
 from penstock.testing.outer_reference import preserving_join
@@ -243,15 +244,15 @@ def test_a_landmark_window_that_may_stay_without_partner_needs_an_end() -> None:
     declared = [StreamDeclaration(name, Schema.of(k=pa.int64(), ts=pa.int64()), Source("feed"), "ts") for name in ("a", "b")]
     scans = tuple(nodes.Scan(stream, stream.name) for stream in declared)
     frames = Framed(4, 0, 2), Framed(4, 4, 4)
-    nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames)
+    join_nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames)
     with pytest.raises(InvalidPlan, match="give the query BEGIN and END"):
-        nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames, kind=JoinKind.LEFT)
+        join_nodes.WindowJoin(scans, (("a.k",), ("b.k",)), frames, kind=JoinKind.LEFT)
 
 
 def test_only_inner_joins_take_more_than_two_inputs() -> None:
     scan = nodes.Scan(StreamDeclaration("a", Schema.of(k=pa.int64(), ts=pa.int64()), Source("feed"), "ts"))
     with pytest.raises(InvalidPlan, match="FULL JOIN takes two inputs; found 3"):
-        nodes.WindowJoin((scan,) * 3, (("k",),) * 3, (Unbounded(),) * 3, kind=JoinKind.FULL)
+        join_nodes.WindowJoin((scan,) * 3, (("k",),) * 3, (Unbounded(),) * 3, kind=JoinKind.FULL)
 
 
 # -- what is known ----------------------------------------------------------------------------------------------------

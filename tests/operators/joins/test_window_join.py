@@ -21,6 +21,7 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.value_sets import constant
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.operators.joins.window_join import WindowJoin
+from penstock.plan.nodes import joins as join_nodes
 from penstock.plan.nodes import relational as nodes
 from penstock.testing import reference
 from penstock.testing.reference import Row
@@ -206,10 +207,10 @@ def test_a_join_of_landmark_windows_without_end_is_refused() -> None:
     ]
     landmark = Framed(4, 0, 2)
     with pytest.raises(InvalidPlan, match="give the query BEGIN and END"):
-        nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark))
-    nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 100))
+        join_nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark))
+    join_nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 100))
     with pytest.raises(InvalidPlan, match="500,000 of them, and 100,000 are allowed"):
-        nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 1_000_000))
+        join_nodes.WindowJoin(tuple(scans), (("a.k",), ("b.k",)), (landmark, landmark), life=Lifespan(0, 1_000_000))
 
 
 # -- properties -------------------------------------------------------------------------------------------------------

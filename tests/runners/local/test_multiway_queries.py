@@ -19,8 +19,8 @@ from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
 from penstock.plan.analysis.safety import check
 from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.joins import WindowJoin
 from penstock.plan.nodes.multiway import MJoin
-from penstock.plan.nodes.relational import WindowJoin
 from penstock.runners.local.runner import LocalRunner
 
 STREAMS = "".join(
