@@ -31,7 +31,6 @@ from penstock.plan.analysis.estimation import (
 from penstock.plan.analysis.propagate import propagate
 from penstock.plan.nodes.base import walk
 from penstock.plan.nodes.joins import WindowJoin
-from penstock.plan.nodes.multiway import MJoin
 
 #: Micro-batches after which a measured state counts half.
 _HALF_LIFE = 10.0
@@ -53,7 +52,7 @@ def joins_of(job: Job) -> dict[str, WindowJoin]:
 def with_statistics(job: Job) -> Job:
     """The same job with every join watched. State and answers are the same: a checkpoint of either fits the other."""
     # A multiway join has no key whose values could be followed, and forgets by windows alone.
-    inputs = {name: watched_inputs(node) for name, node in joins_of(job).items() if not isinstance(node, MJoin)}
+    inputs = {name: watched_inputs(node) for name, node in joins_of(job).items() if node.has_common_key}
     return replace(job, stages=tuple(_watched(stage, inputs) for stage in job.stages))
 
 

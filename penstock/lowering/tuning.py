@@ -16,7 +16,6 @@ from penstock.lowering.jobs import Job
 from penstock.lowering.statistics import joins_of
 from penstock.model.elements import Control
 from penstock.operators.joins.window_join import TUNE
-from penstock.plan.nodes.multiway import MJoin
 
 #: What may change, and the least value of it.
 CHANGEABLE: Mapping[str, int] = {"memory_bytes": 1, "max_drop_markers": 2}
@@ -33,7 +32,7 @@ class TunableJoin:
 def tunable_joins(job: Job) -> tuple[TunableJoin, ...]:
     """The joins of a job whose parameters may change."""
     users = {node.id: node.queries for stage in job.stages for node in stage.graph.nodes}
-    return tuple(TunableJoin(name, users[name]) for name, node in joins_of(job).items() if not isinstance(node, MJoin))
+    return tuple(TunableJoin(name, users[name]) for name, node in joins_of(job).items() if node.has_common_key)
 
 
 def tuning(job: Job, query: str, changes: Mapping[str, Any]) -> Control:

@@ -22,7 +22,6 @@ from penstock.plan.analysis.holdings import (
 )
 from penstock.plan.analysis.knowledge import Knowledge, Scheme, SchemeKind, slowest
 from penstock.plan.nodes.joins import WindowJoin
-from penstock.plan.nodes.multiway import MJoin
 from penstock.plan.nodes.wording import length_text
 
 
@@ -53,7 +52,7 @@ def judge_join(node: WindowJoin, inputs: Sequence[Knowledge]) -> list[Holding]:
 
 def heeds_punctuations(node: WindowJoin) -> bool:
     """Whether the operator of the join uses punctuations: the proof that its state is bounded may lean on nothing else."""
-    return not isinstance(node, MJoin) and (node.hint is None or node.hint.heeds_punctuations)
+    return node.has_common_key and (node.hint is None or node.hint.heeds_punctuations)
 
 
 def heard_by(node: WindowJoin, inputs: Sequence[Knowledge]) -> Sequence[Knowledge]:
@@ -200,7 +199,7 @@ def _without_bound(node: WindowJoin, inputs: Sequence[Knowledge], port: int) -> 
 
 
 def _deafness(node: WindowJoin) -> str:
-    if isinstance(node, MJoin):
+    if not node.has_common_key:
         return "windows alone make a multiway join forget"
     return f"the join that the hint {node.hint} asks for removes no rows by punctuations"
 

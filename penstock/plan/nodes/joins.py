@@ -105,6 +105,11 @@ class WindowJoin(Node):
         return Schema(tuple(item for part in self.parts for item in part.schema), "the join")
 
     @property
+    def has_common_key(self) -> bool:
+        """Whether all inputs have the key, so that its values can be followed and closed."""
+        return True
+
+    @property
     def counts_rows(self) -> bool:
         """Whether some window is a number of rows: then all rows are put into one order, in one place."""
         return any(isinstance(window, Rows) for window in self.windows)

@@ -48,6 +48,10 @@ class MJoin(WindowJoin):
                 raise InvalidPlan(f"join keys {columns} differ in type; CAST one of them")
 
     @property
+    def has_common_key(self) -> bool:
+        return False
+
+    @property
     def equalities(self) -> str:
         return " and ".join(map(str, self.links))
 
