@@ -159,11 +159,9 @@ def test_a_node_without_a_row_is_a_defect_that_names_it(met: Callable[[Node], ob
         met(Thinned(Scan(BID), "price", 2))
 
 
-def test_what_a_node_does_not_say_of_itself_is_a_defect_where_it_is_asked() -> None:
+def test_windows_of_a_node_that_has_none_are_a_defect() -> None:
     with pytest.raises(Defect, match="Thinned does not say how it gets other windows"):
         Thinned(Scan(BID), "price", 2).with_frames([])
-    with pytest.raises(Defect, match="Scan does not say how it gets other inputs"):
-        Scan(BID)._over((Scan(BID),))
 
 
 def test_the_list_of_files_for_an_operator_is_short_and_true() -> None:

@@ -138,11 +138,6 @@ class Node(ABC):
     # -- shards -------------------------------------------------------------------------------------------------------
 
     @property
-    def spreads_counted(self) -> bool:
-        """Whether rows of the inputs are numbered in one place before they are spread over the shards."""
-        return False
-
-    @property
     def output_port(self) -> str:
         """Which of several outputs of its operator the node stands for."""
         return ""
