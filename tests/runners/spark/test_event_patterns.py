@@ -222,7 +222,7 @@ def test_patterns_match_on_one_data_frame_as_text_and_on_several_as_objects(sess
     assert as_object.columns == ["id", "q_n", "low"]
     documented = documented_matches(stream_of(session, tmp_path / "events", f"kind STRING, order_id BIGINT, {plain}"))
     assert documented["unpaid"].columns == ["order_id", "confirmed", "packed"]
-    assert documented["more expensive"].columns == ["order_id", "quoted", "invoiced"]
+    assert documented["increased"].columns == ["order_id", "quoted", "invoiced"]
     assert documented["taken"].columns == ["order_id", "taken"]
     assert local.rows("taken")
     assert local.rows("dropped")
