@@ -179,7 +179,7 @@ def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, b
     begin, resume
         Where to begin: 0 and -1, or what the call before has returned.
     """
-    capacity = max(min(len(hashes) * 2, most), 1024)
+    capacity = min(max(len(hashes) * 2, 1024), most)
     left = np.empty(capacity, np.int64)
     right = np.empty(capacity, np.int64)
     found = 0
@@ -199,10 +199,10 @@ def find_pairs(run_hashes: Any, run_ts: Any, hashes: Any, low: Any, high: Any, b
         for j in range(first, end):
             if run_ts[j] > high[i]:
                 break
-            if found == most:
-                return left[:found], right[:found], i, j
             if found == capacity:
-                capacity = min(capacity * 2, max(most, capacity + 1))
+                if capacity == most:
+                    return left, right, i, j
+                capacity = min(capacity * 2, most)
                 left = _grown(left, capacity)
                 right = _grown(right, capacity)
             left[found] = j

@@ -104,6 +104,11 @@ class Pattern:
         return self.whole
 
     @property
+    def num_values(self) -> int:
+        """How many values a constant or a list has; none for other forms."""
+        return len(self.values) if self.whole is None else len(self.whole)
+
+    @property
     def has_values(self) -> bool:
         """Whether it is a constant or a list."""
         return self.kind is Kind.CONSTANT or self.kind is Kind.LIST

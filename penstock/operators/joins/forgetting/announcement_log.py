@@ -45,13 +45,14 @@ class AnnouncementLog:
     def __init__(self, name: str) -> None:
         self._log = SegmentLog(name)
         self._fresh: list[Punctuation] = []
-        self._noted = 0
+        #: Values that were noted since the last snapshot, and before, as far as the log still has them.
+        self._fresh_values = self._noted = 0
         self._has_shrunk = False
 
     def note(self, mark: Punctuation) -> None:
         """Something new was added."""
         self._fresh.append(mark)
-        self._noted += max((len(pattern.values) for pattern in mark.patterns if pattern.has_values), default=1)
+        self._fresh_values += max((pattern.num_values for pattern in mark.patterns if pattern.has_values), default=1)
 
     def rewrite(self) -> None:
         """Something was removed."""
@@ -59,13 +60,17 @@ class AnnouncementLog:
 
     def snapshot(self, known: Announcements) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
         """The record and the segments, for announcements of which every change was noted."""
-        if self._has_shrunk or self._noted > 2 * known.entries + _SPARE:
+        entries = known.entries
+        # Values that lie close together become few ranges: then all of them are less than what is new.
+        is_less = self._fresh_values > entries or self._noted + self._fresh_values > 2 * entries + _SPARE
+        if self._has_shrunk or is_less:
             self._log.clear()
             self._add([json.dumps(known.to_json(), separators=(",", ":"))])
-            self._noted = known.entries
+            self._noted = entries
         elif self._fresh:
             self._add([json.dumps([mark.to_json()], separators=(",", ":")) for mark in self._fresh])
-        self._fresh, self._has_shrunk = [], False
+            self._noted += self._fresh_values
+        self._fresh, self._fresh_values, self._has_shrunk = [], 0, False
         return {"next": self._log.next, "noted": self._noted}, self._log.stored()
 
     def _add(self, texts: Sequence[str]) -> None:
@@ -81,7 +86,7 @@ class AnnouncementLog:
     def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch], schema: Schema) -> Announcements:
         """Take a snapshot over; what was known."""
         self._log.reload(meta["next"], segments)
-        self._noted, self._fresh, self._has_shrunk = meta["noted"], [], False
+        self._noted, self._fresh, self._fresh_values, self._has_shrunk = meta["noted"], [], 0, False
         known = Announcements(schema)
         for number in self._log:
             for text in self._log[number].column(0).to_pylist():

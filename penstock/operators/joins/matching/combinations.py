@@ -49,6 +49,9 @@ def merged_where_few(pieces: Iterable[Combination], port: int) -> Iterator[Combi
     few: list[Combination] = []
     rows = 0
     for piece in pieces:
+        if not few and piece.num_rows > _FEW_ROWS:
+            yield piece
+            continue
         rows += piece.num_rows
         few.append(piece)
         if rows > _FEW_ROWS:
