@@ -217,11 +217,19 @@ class Run:
         self._is_restarting = True
         try:
             self.query.stop()
+            self._await_tasks(self.query)
             number = self.control.append(PLAN, deployment.edition.to_json())
             self._begin(deployment.edition)
             return number
         finally:
             self._is_restarting = False
+
+    def _await_tasks(self, query: Any, seconds: float = 20) -> None:
+        """Wait for tasks that a stopped query has left behind: they still hold the state that the next query reads."""
+        tracker = self._launch.spark.sparkContext.statusTracker()
+        deadline = time.monotonic() + seconds
+        while _active_tasks(tracker, str(query.runId)) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def heartbeat(self, stream: str, moment: datetime | int | str, partition: int | None = None, timeout: float = 120) -> None:
         """Say that nothing older than `moment` comes from a stream, or from one source partition of it; older rows are late then.
@@ -302,6 +310,13 @@ class Run:
                     self.query.stop()
         finally:
             self._lock.release()
+
+
+def _active_tasks(tracker: Any, group: str) -> int:
+    """Tasks of a query's jobs that have not ended; Spark calls the group of its jobs like the run."""
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:
