@@ -246,6 +246,7 @@ def _arrivals(feeds: list[tuple[str, str]], operators: Counters, entries: Counte
     for port, (sender, entry) in enumerate(feeds):
         clock = entries.get(entry, {}).get("frontier", NEVER)
         if NEVER < clock < FOREVER:
-            rows = entries[sender]["used"] if sender in entries else operators.get(sender, {}).get("rows_out", 0)
+            # In process operators and entries come in one report.
+            rows = entries.get(sender, {}).get("used", operators.get(sender, {}).get("rows_out", 0))
             found |= {f"rows.{port}": rows, f"clock.{port}": clock, f"closings.{port}": 0}
     return found
