@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from penstock.kernel.work import Choice, Item, WaitingWork, WorkPlan
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Elements, Metadata, Quarantined
 
@@ -113,34 +114,43 @@ class Spilling(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorView:
-    """What a policy may know about an operator."""
-
-    id: str
-    waiting_rows: int
-    waiting_elements: int
-    downstream: tuple[str, ...]
-    is_leaf: bool
-    #: Rows per millisecond and rows out per row in, as declared or as told by the last `statistics` control.
-    capacity: float = 1.0
-    selectivity: float = 1.0
-
-
 class Policy(Protocol):
-    """Chooses the next piece of work. Results never depend on it; queue lengths and latency do."""
+    """Chooses the next piece of work. Answers never depend on it; queue lengths and latency do.
 
-    def pick(self, operators: Sequence[OperatorView]) -> str | None:
-        """Identifier of an operator whose queue is not empty; None when there is none.
+    A policy is told the plan before anything else, and picks the same again from the same queues and state: ties are decided
+    by the order of the plan, never by chance or by the order in which queues happen to be listed.
+    """
 
-        `operators` is in topological order, leaves first, and the same list in every call until the plan changes.
-        """
+    def plan(self, plan: WorkPlan) -> None:
+        """From now on these are the operators, prices and terms; queues stay as they are."""
         ...
 
-    def on_control(self, decision: Control) -> None: ...
+    def pick(self, work: WaitingWork) -> Choice | None:
+        """What runs next; None if nothing waits. What waits anywhere is picked some time, whatever is its place."""
+        ...
 
     def snapshot(self) -> Mapping[str, Any]:
         """JSON values; part of the kernel's state, so that a replay picks the same work."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None: ...
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another object of the same class stood."""
+        ...
+
+
+@runtime_checkable
+class HearsArrivals(Protocol):
+    """A policy that wants to know how much comes in."""
+
+    def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
+        """An element has come from outside."""
+        ...
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A policy that can say what it goes by."""
+
+    def explained(self) -> Sequence[str]:
+        """Lines for people about the plan it was told: paths, segments, capacities and priorities, with their figures."""
+        ...

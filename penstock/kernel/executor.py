@@ -6,19 +6,24 @@ A micro-batch is: feed packets, run under a budget, take outputs, snapshot. What
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.kernel.contracts import JudgesLate, Operator, OperatorView, PassesRows, Policy, Spilling, State, Steered, Timed
+from penstock.kernel.contracts import HearsArrivals, JudgesLate, Operator, PassesRows, Policy, Spilling, State, Steered, Timed
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import LATE, Ingress
+from penstock.kernel.measures import PortMeasure
 from penstock.kernel.packets import Packet
+from penstock.kernel.queue_state import load_queue, save_queue
 from penstock.kernel.segments import part_of, prefixed
+from penstock.kernel.timing import AnswerTimes, timed
+from penstock.kernel.work import Choice, Item, PlannedOperator, Price, Terms, WaitingWork, WorkPlan
 from penstock.model.batch import Batch
 from penstock.model.elements import (
+    BUDGET,
     CLOCK,
     ENDED_AT,
     FOREVER,
@@ -26,19 +31,17 @@ from penstock.model.elements import (
     NEVER,
     PARTITIONS,
     PLAN,
+    POLICY,
+    STATISTICS,
     Control,
     Element,
     End,
-    Heartbeat,
-    Herald,
     Quarantined,
-    Request,
     Routed,
 )
-from penstock.model.punctuation import Punctuation
 
-#: Rows an operator gets at once when a budget is in force: the grain of scheduling.
-SLICE_ROWS = 8192
+#: What an operator gets at once when a budget is in force, as the grain of scheduling: rows, and nanoseconds of priced work.
+SLICE_ROWS, SLICE_NS = 8192, 50_000_000
 #: Answers are handed to the host when there are so many, so that those of one micro-batch need not fit into memory.
 ANSWER_ROWS = 1 << 20
 
@@ -47,31 +50,21 @@ _OF_TIME = (CLOCK, HEARTBEAT)
 
 
 @dataclass(slots=True)
-class _Item:
-    """A queued element; batches get a segment identifier when they are first saved."""
-
-    port: int
-    element: Element
-    segment: str = ""
-
-    @property
-    def rows(self) -> int:
-        return self.element.num_rows if isinstance(self.element, Batch) else 0
-
-
-@dataclass(slots=True)
-class _Work:
-    """An operator, its queue and what it has done so far."""
+class _Running:
+    """An operator and what it has done so far."""
 
     node: GraphNode
     operator: Operator
-    queue: deque[_Item] = field(default_factory=deque)
-    waiting_rows: int = 0
     rows_in: int = 0
     rows_out: int = 0
     nanoseconds: int = 0
     ended: dict[str, int] = field(default_factory=dict)
     live: set[str] = field(default_factory=set)
+    #: By port, since the last report.
+    measures: list[PortMeasure] = field(default_factory=list)
+
+    def forget_measures(self) -> None:
+        self.measures = [PortMeasure() for _ in self.node.sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +73,13 @@ class Answer:
 
     output: str
     element: Element
+    #: Since when the rows that it is made of wait, and when it was made: the difference is its age.
+    since_ns: int = 0
+    made_ns: int = 0
+
+
+#: Makes a strategy by its name and parameters.
+MakePolicy = Callable[[str, Mapping[str, Any]], Policy]
 
 
 class Kernel:
@@ -87,26 +87,41 @@ class Kernel:
 
     Parameters
     ----------
+    make_policy, policy
+        The strategies that decisions may name, and the one that works until a decision names another.
     clock
         Nanoseconds for reports; a virtual clock makes them exact. Results never depend on it.
+    slice_ns
+        Priced work after which a strategy is asked again, while a budget is in force.
     spill
         Directory for what operators do not keep in memory; None: the host has none.
     """
 
     def __init__(
-        self, graph: Graph, policy: Policy, clock: Callable[[], int] = time.perf_counter_ns, shard: int = 0, shards: int = 1,
-        spill: Path | None = None,
+        self, graph: Graph, make_policy: MakePolicy, policy: str, clock: Callable[[], int] = time.perf_counter_ns, shard: int = 0,
+        shards: int = 1, spill: Path | None = None, slice_ns: int = SLICE_NS,
     ) -> None:  # fmt: skip
         self.graph = graph
-        self.policy = policy
         self.clock = clock
+        self.slice_ns = slice_ns
         self.ingresses = {spec.name: Ingress(spec, shard, shards) for spec in graph.entries}
-        self._work = {node.id: _Work(node, node.make(), live=set(node.queries)) for node in graph.nodes}
-        for work in self._work.values():
-            if isinstance(work.operator, Timed):
-                work.operator.use_clock(clock)
-            if spill is not None and isinstance(work.operator, Spilling):
-                work.operator.spill_to(spill)
+        self._running = {node.id: _Running(node, node.make(), live=set(node.queries)) for node in graph.nodes}
+        for running in self._running.values():
+            running.forget_measures()
+            if isinstance(running.operator, Timed):
+                running.operator.use_clock(clock)
+            if spill is not None and isinstance(running.operator, Spilling):
+                running.operator.spill_to(spill)
+        self._prices = {node.id: node.prices for node in graph.nodes}
+        self._make_policy = make_policy
+        self.work = WaitingWork(self._plan())
+        #: The strategy that a decision has named, with its parameters; None: the first one still works.
+        self._decided_policy: tuple[str, Mapping[str, Any]] | None = None
+        self._use_policy(policy, {})
+        #: The time of the micro-batch.
+        self._batch_ns = 0
+        #: Counts what enters from outside.
+        self._arrivals = 0
         self._answers: list[Answer] = []
         self._answer_rows = 0
         self._refused: list[Quarantined] = []
@@ -116,24 +131,31 @@ class Kernel:
         self.crossed: dict[str, int] = {}
         #: Rows each entry had read before the last micro-batch.
         self._read_before: dict[str, int] = {}
-        self._budget_rows: int | None = None
-        self._statistics: dict[str, tuple[float, float]] = {}
+        self._budget_ns: int | None = None
         self._next_segment = 0
         #: Entries that have just taken over the state of another, by that one's name: rows may be on their way there.
         self._heirs: dict[str, list[str]] = {}
         #: Operators whose queries have all ended.
         self._retired: set[str] = set()
-        #: What policies have been told, and of whom that has changed since.
-        self._told_views: dict[str, OperatorView] = {}
-        self._changed = set(self._work)
         self._outputs_of: dict[Port, list[str]] = {}
         for name, port in graph.outputs.items():
             self._outputs_of.setdefault(port, []).append(name)
+        #: Of the answers of every query.
+        self._times = {name: AnswerTimes() for name in graph.answers}
 
     # -- one micro-batch ----------------------------------------------------------------------------------------------
 
-    def feed(self, packets: Iterable[Packet], controls: Sequence[Control] = ()) -> None:
-        """Take in a micro-batch: decisions first, so that they hold for all of it; `end` last."""
+    def feed(self, packets: Iterable[Packet], controls: Sequence[Control] = (), now_ns: int = 0) -> None:
+        """Take in a micro-batch: decisions first, so that they hold for all of it; `end` last.
+
+        Parameters
+        ----------
+        now_ns
+            The time of the micro-batch, in nanoseconds since 1970; a repeated one has the same.
+        """
+        self.work.now_ns = self._batch_ns = now_ns
+        for running in self._running.values():
+            running.forget_measures()
         self._read_before = {entry: ingress.totals["read"] for entry, ingress in self.ingresses.items()}
         for control in controls:
             self._decide(control)
@@ -144,8 +166,9 @@ class Kernel:
         self._heirs = {}
         for entry, mine in by_entry.items():
             if entry in self.ingresses:  # else its query is gone
+                since_ns = min((packet.since_ns for packet in mine if packet.since_ns), default=now_ns)
                 for element in self.ingresses[entry].admit(mine):
-                    self._enter(entry, element)
+                    self._enter(entry, element, since_ns)
         self._pass_time([control for control in controls if control.kind in _OF_TIME])
         for control in controls:
             if control.kind == "end":
@@ -158,13 +181,36 @@ class Kernel:
 
     def steps(self) -> Iterator[None]:
         """The same; stops wherever there are so many answers that the host should `take` them first."""
-        left = self._budget_rows
-        while (chosen := self.policy.pick(self.views())) is not None:
-            done = yield from self._step(self._work[chosen], left)
-            if left is not None:
-                left -= done
-                if left <= 0 and self.waiting_rows:
-                    return
+        if self._budget_ns is None:
+            yield from self._drain()
+            return
+        left = max(self._budget_ns, 1)  # however little it is, one thing is done, or nothing ever would be
+        while left > 0 and (choice := self.policy.pick(self.work)) is not None:
+            before = self.work.now_ns
+            yield from self.serve(choice, left)
+            left -= max(self.work.now_ns - before, 1)
+
+    def _drain(self) -> Iterator[None]:
+        """Everything: the strategy decides about memory only, and need not be asked about every element."""
+        while (choice := self.policy.pick(self.work)) is not None:
+            yield from self.serve(choice)
+            queue = self.work.waiting.get(choice.operator)
+            for _ in range(len(queue.items) if queue is not None else 0):
+                yield from self.serve(Choice(choice.operator))
+
+    def serve(self, choice: Choice, left_ns: int | None = None) -> Iterator[None]:
+        """Let an operator process what was chosen; with a limit, a slice of it."""
+        running = self._running[choice.operator]
+        item = self.work.take(choice, None if left_ns is None else self._affordable(choice, left_ns))
+        yield from self._process(running, item)
+
+    def _affordable(self, choice: Choice, left_ns: int) -> int:
+        """Rows of what was chosen that may run before the strategy is asked again; at least one, or nothing would go on."""
+        port = self.work.waiting[choice.operator].items[choice.position].port
+        price = self._prices[choice.operator][port]
+        if price.row_ns <= 0:
+            return SLICE_ROWS
+        return max(min(SLICE_ROWS, int((min(left_ns, self.slice_ns) - price.call_ns) / price.row_ns)), 1)
 
     def take(self) -> tuple[list[Answer], list[Quarantined]]:
         """Answers and refused rows since the last call."""
@@ -192,18 +238,56 @@ class Kernel:
                 guard.learn_partitions(control)
         if control.kind in (*_OF_TIME, PARTITIONS, PLAN):
             return  # no operator hears of it
-        if control.kind == "budget":
-            self._budget_rows = control.detail.get("rows")
-        elif control.kind == "statistics":
-            self._statistics = {node: (float(c), float(s)) for node, (c, s) in control.detail["operators"].items()}
-            self._changed = set(self._work)
-        self.policy.on_control(control)
+        if control.kind == BUDGET:
+            self._budget_ns = control.detail.get("ns")
+        elif control.kind == STATISTICS:
+            self._learn(control.detail["operators"])
+        elif control.kind == POLICY:
+            named = {name: value for name, value in control.detail.items() if name != "name"}
+            self._decided_policy = control.detail["name"], named
+            self._use_policy(*self._decided_policy)
         # A decision may name the operators it is for; the name is no part of what they hear.
-        named = control.detail.get("to", self._work)
+        meant = control.detail.get("to", self._running)
         heard = replace(control, detail={key: value for key, value in control.detail.items() if key != "to"})
-        for node, work in self._work.items():
-            if node in named:
-                self._emit(work, work.operator.on_control(heard))
+        for node, running in self._running.items():
+            if node in meant:
+                self._emit(running, running.operator.on_control(heard), self._arrival())
+
+    def _learn(self, operators: Mapping[str, Sequence[Mapping[str, Any] | None]]) -> None:
+        """Other prices, by operator and port; None: as before."""
+        for node, told in operators.items():
+            known = self._prices.get(node)
+            if known is not None:
+                self._prices[node] = tuple(
+                    price if new is None else replace(price, **new) for price, new in zip(known, told, strict=True)
+                )
+        self._replan()
+
+    def _use_policy(self, name: str, parameters: Mapping[str, Any]) -> None:
+        """Queues stay as they are: a strategy serves whatever waits, wherever it does."""
+        self._policy_name = name
+        self.policy = self._make_policy(name, parameters)
+        self.policy.plan(self._plan())
+        self._counts_arrivals = isinstance(self.policy, HearsArrivals)
+
+    def _replan(self) -> None:
+        plan = self._plan()
+        self.work.replan(plan)
+        self.policy.plan(plan)
+
+    def _plan(self) -> WorkPlan:
+        """What strategies know."""
+        graph, prices = self.graph, self._prices
+        return WorkPlan(
+            tuple(
+                PlannedOperator(
+                    node.id, prices[node.id], graph.places_behind[node.id], graph.entrances[node.id], graph.answering[node.id]
+                )
+                for node in graph.nodes
+                if node.id in self._running
+            ),
+            graph.terms,
+        )
 
     def _end(self, control: Control) -> None:
         """End of one query, or of everything: promises first, then the mark that follows all rows.
@@ -224,9 +308,10 @@ class Kernel:
     def _tell_end(self, control: Control) -> None:
         """Tell operators how far the streams below them had come: rows of one shard do not show it."""
         reached = self.reached(control)
-        for node, work in self._work.items():
+        for node, running in self._running.items():
             if reached.get(node, NEVER) != NEVER:
-                self._emit(work, work.operator.on_control(Control(control.epoch, ENDED_AT, {"ts": reached[node]})))
+                told = Control(control.epoch, ENDED_AT, {"ts": reached[node]})
+                self._emit(running, running.operator.on_control(told), self._arrival())
 
     def reached(self, control: Control) -> dict[str, int]:
         """Time of the newest row of every stream, and of the streams below every operator.
@@ -247,9 +332,19 @@ class Kernel:
 
     # -- elements -----------------------------------------------------------------------------------------------------
 
-    def _enter(self, entry: str, element: Element | Quarantined) -> None:
+    def _arrival(self, since_ns: int | None = None) -> Item:
+        """A mark for what comes from outside now: what is made of it inherits its age."""
+        self._arrivals += 1
+        return Item(0, End(), self.work.now_ns if since_ns is None else since_ns, self._arrivals)
+
+    def _enter(self, entry: str, element: Element | Quarantined, since_ns: int | None = None) -> None:
         if not isinstance(element, Quarantined):
-            self._send((entry, ""), element)
+            origin = self._arrival(since_ns)
+            self._send((entry, ""), element, origin)
+            if self._counts_arrivals:
+                for target, number in self.graph.consumers.get((entry, ""), ()):
+                    item = Item(number, element, origin.since_ns, origin.number)
+                    self.policy.on_arrival(target, item, self.work.now_ns)  # type: ignore[attr-defined]
         elif element.reason == LATE:
             self._refuse(entry, self._judged((entry, ""), element))
         else:
@@ -264,41 +359,48 @@ class Kernel:
         """What the operators for which they were meant say of late rows."""
         pieces = [late]
         for target, _ in self.graph.consumers.get(port, ()):
-            work = self._work.get(target)
-            if work is None:
+            running = self._running.get(target)
+            if running is None:
                 continue
-            if isinstance(work.operator, JudgesLate):
-                pieces = [part for piece in pieces for part in work.operator.judge_late(piece)]
-            elif isinstance(work.operator, PassesRows):
+            if isinstance(running.operator, JudgesLate):
+                pieces = [part for piece in pieces for part in running.operator.judge_late(piece)]
+            elif isinstance(running.operator, PassesRows):
                 pieces = [part for piece in pieces for part in self._judged((target, ""), piece)]
         return pieces
 
-    def _send(self, port: Port, element: Element) -> None:
+    def _send(self, port: Port, element: Element, origin: Item) -> None:
+        """Hand on an element; it waits since `origin` does."""
         for target, number in self.graph.consumers.get(port, ()):
-            work = self._work.get(target)
-            if work is None or (isinstance(element, End) and element.query and element.query not in work.node.queries):
+            running = self._running.get(target)
+            if running is None or (isinstance(element, End) and element.query and element.query not in running.node.queries):
                 continue
-            item = _Item(number, element)
-            self._changed.add(target)
-            work.queue.append(item)
-            work.waiting_rows += item.rows
-        outputs = self._outputs_of.get(port, ())
-        self._answers += [Answer(output, element) for output in outputs]
-        if isinstance(element, Batch):
-            self._answer_rows += element.num_rows * len(outputs)
+            self.work.add(target, Item(number, element, origin.since_ns, origin.number))
+        for output in self._outputs_of.get(port, ()):
+            self._answer(output, element, origin.since_ns)
 
-    def _emit(self, work: _Work, elements: Iterable[Element | Quarantined | Routed]) -> None:
+    def _answer(self, output: str, element: Element, since_ns: int) -> None:
+        if isinstance(element, Batch):
+            self._answer_rows += element.num_rows
+            if output in self._times:
+                terms = self.graph.terms.get(output, Terms())
+                self._times[output].add(element, terms, since_ns, self._batch_ns, self.work.now_ns)
+                if output in self.graph.timed:
+                    element = timed(element, terms, since_ns, self.work.now_ns)
+        self._answers.append(Answer(output, element, since_ns, self.work.now_ns))
+
+    def _emit(self, running: _Running, elements: Iterable[Element | Quarantined | Routed], origin: Item) -> None:
         for element in elements:
             if isinstance(element, Quarantined):
-                self._refuse(work.node.id, [element])
+                self._refuse(running.node.id, [element])
                 continue
             output, plain = (element.output, element.element) if isinstance(element, Routed) else ("", element)
             if isinstance(plain, Batch):
                 if not plain.num_rows:
                     continue
-                work.rows_out += plain.num_rows
-            for port in self._ports(work.node.id, output):
-                self._send(port, plain)
+                running.rows_out += plain.num_rows
+                running.measures[origin.port].rows_out += plain.num_rows
+            for port in self._ports(running.node.id, output):
+                self._send(port, plain, origin)
 
     def _ports(self, node: str, output: str) -> list[Port]:
         """A routed element goes to its output, any other to all outputs of the node."""
@@ -307,42 +409,46 @@ class Kernel:
         named = {port for port in (*self.graph.consumers, *self._outputs_of) if port[0] == node}
         return sorted(named) or [(node, "")]
 
-    def _step(self, work: _Work, left: int | None) -> Generator[None, None, int]:
-        """Let one operator process the head of its queue, or a slice of it; returns the rows used."""
-        item = self._head(work, left)
+    def _process(self, running: _Running, item: Item) -> Iterator[None]:
+        """One element; its price passes on the clock of priced work before what it makes is handed on."""
         started = self.clock()
         element = item.element
         if isinstance(element, Batch):
-            work.rows_in += element.num_rows
-            results = work.operator.on_batch(item.port, element)
+            running.rows_in += element.num_rows
+            results = running.operator.on_batch(item.port, element)
         elif isinstance(element, End):
-            results = self._ended(work, element)
+            results = self._ended(running, element)
         else:
-            results = work.operator.on_metadata(item.port, element)
-        work.nanoseconds += self.clock() - started
+            results = running.operator.on_metadata(item.port, element)
+        spent = self.clock() - started
+        self.work.now_ns += self._prices[running.node.id][item.port].of(item.rows)
         if isinstance(results, Iterator):
-            yield from self._emit_piecewise(work, results)
+            spent += yield from self._emit_piecewise(running, results, item)
         else:
-            self._emit(work, results)
+            self._emit(running, results, item)
+        running.nanoseconds += spent
+        running.measures[item.port].add(item, spent)
         if self._answer_rows > ANSWER_ROWS:
             yield
         if isinstance(element, End):
-            self._retire(work, element)
-        return item.rows
+            self._retire(running, element)
 
-    def _emit_piecewise(self, work: _Work, results: Iterator[Element | Quarantined | Routed]) -> Iterator[None]:
+    def _emit_piecewise(
+        self, running: _Running, results: Iterator[Element | Quarantined | Routed], origin: Item
+    ) -> Generator[None, None, int]:
         """Results that do not fit into memory: each piece goes all the way before the next one is made, whatever the policy."""
-        behind = [self._work[node] for node in self._behind(work.node.id)]
+        behind = self._behind(running.node.id)
+        spent = 0
         while True:
             started = self.clock()
             piece = next(results, None)
-            work.nanoseconds += self.clock() - started
+            spent += self.clock() - started
             if piece is None:
-                return
-            self._emit(work, [piece])
+                return spent
+            self._emit(running, [piece], origin)
             for other in behind:
-                while other.queue:
-                    yield from self._step(other, None)
+                while other in self.work.waiting:
+                    yield from self.serve(Choice(other))
             if self._answer_rows > ANSWER_ROWS:
                 yield
 
@@ -352,119 +458,98 @@ class Kernel:
         for other in self.graph.nodes:
             if any(source in reached for source, _ in other.sources):
                 reached.add(other.id)
-        return [other.id for other in self.graph.nodes if other.id in reached - {node} and other.id in self._work]
-
-    def _head(self, work: _Work, left: int | None) -> _Item:
-        self._changed.add(work.node.id)
-        item = work.queue.popleft()
-        limit = SLICE_ROWS if left is None else max(min(SLICE_ROWS, left), 1)
-        if left is not None and isinstance(item.element, Batch) and item.rows > limit:
-            rest = item.element.slice(limit, item.rows - limit)
-            work.queue.appendleft(_Item(item.port, rest))
-            item = _Item(item.port, item.element.slice(0, limit))
-        work.waiting_rows -= item.rows
-        return item
+        return [other.id for other in self.graph.nodes if other.id in reached - {node} and other.id in self._running]
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
-    def _ended(self, work: _Work, end: End) -> Iterable[Element | Quarantined | Routed]:
+    def _ended(self, running: _Running, end: End) -> Iterable[Element | Quarantined | Routed]:
         """Count the end on each port; the operator hears of it once, when all ports have it."""
-        work.ended[end.query] = work.ended.get(end.query, 0) + 1
-        if work.ended[end.query] < len(work.node.sources):
+        running.ended[end.query] = running.ended.get(end.query, 0) + 1
+        if running.ended[end.query] < len(running.node.sources):
             return ()
-        if end.query and len(work.live) > 1:
+        if end.query and len(running.live) > 1:
             return (end,)  # others still use this operator: its state is not final
-        return (*work.operator.on_metadata(0, end), end)
+        return (*running.operator.on_metadata(0, end), end)
 
-    def _retire(self, work: _Work, end: End) -> None:
-        if work.ended[end.query] < len(work.node.sources):
+    def _retire(self, running: _Running, end: End) -> None:
+        if running.ended[end.query] < len(running.node.sources):
             return
-        work.live = set() if not end.query else work.live - {end.query}
-        if end.query and not work.live:
-            del self._work[work.node.id]
-            self._retired.add(work.node.id)
+        running.live = set() if not end.query else running.live - {end.query}
+        if end.query and not running.live:
+            del self._running[running.node.id]
+            self._retired.add(running.node.id)
+            self.work.drop(running.node.id)
+            self._replan()
 
-    # -- views, state, reports ----------------------------------------------------------------------------------------
+    # -- state, reports ----------------------------------------------------------------------------------------------
 
     @property
     def waiting_rows(self) -> int:
-        return sum(work.waiting_rows for work in self._work.values())
+        return self.work.rows
 
     @property
     def is_idle(self) -> bool:
         """Whether no element waits in any queue."""
-        return not any(work.queue for work in self._work.values())
+        return not self.work.waiting
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Operators that still run."""
-        return tuple(self._work)
-
-    def views(self) -> list[OperatorView]:
-        """All operators, as policies see them; only those whose queue has changed are looked at again."""
-        if self._changed or len(self._told_views) != len(self._work):
-            fresh = {node: self._view(work) for node, work in self._work.items() if node in self._changed}
-            self._told_views = {node: fresh.get(node) or self._told_views[node] for node in self._work}
-            self._changed = set()
-        return list(self._told_views.values())
-
-    def _view(self, work: _Work) -> OperatorView:
-        node = work.node.id
-        capacity, selectivity = self._statistics.get(node, (1.0, 1.0))
-        return OperatorView(
-            node, work.waiting_rows, len(work.queue), self.graph.downstream[node], node in self.graph.leaves, capacity, selectivity
-        )
+        return tuple(self._running)
 
     def snapshot(self) -> State:
-        meta: dict[str, Any] = {"next_segment": self._next_segment, "budget": self._budget_rows, "policy": self.policy.snapshot()}
-        meta["statistics"] = {node: list(pair) for node, pair in self._statistics.items()}
+        policy = {"name": self._policy_name, "decided": self._decided_policy, "state": self.policy.snapshot()}
+        meta: dict[str, Any] = {"budget": self._budget_ns, "policy": policy, "arrivals": self._arrivals}
+        meta["prices"] = {node: [asdict(price) for price in self._prices[node]] for node in self._running}
         segments: dict[str, Any] = {}
-        for work in self._work.values():
-            part = prefixed(f"node:{work.node.id}", work.operator.snapshot())
+        for node, running in self._running.items():
+            part = prefixed(f"node:{node}", running.operator.snapshot())
             meta |= part.meta
             segments |= part.segments
-            meta[f"work:{work.node.id}"] = self._save_queue(work, segments)
+            meta[f"work:{node}"] = self._save(running, segments)
         for name, ingress in self.ingresses.items():
             meta |= prefixed(f"entry:{name}", ingress.snapshot()).meta
         meta["next_segment"] = self._next_segment
         meta["crossed"] = dict(self.crossed)
         meta["retired"] = sorted(self._retired)
         meta["set_aside"] = {owner: dict(reasons) for owner, reasons in self._set_aside.items()}
+        meta["times"] = {name: times.to_json() for name, times in self._times.items() if times.rows}
         return State(meta, segments)
 
-    def _save_queue(self, work: _Work, segments: dict[str, Any]) -> dict[str, Any]:
-        saved = []
-        for item in work.queue:
-            if isinstance(item.element, Batch):
-                if not item.segment:
-                    item.segment = f"queue:{work.node.id}/{self._next_segment}"
-                    self._next_segment += 1
-                segments[item.segment] = item.element.stored()
-                saved.append([item.port, "rows", item.segment])
-            else:
-                saved.append([item.port, *_encode_mark(item.element)])
+    def _save(self, running: _Running, segments: dict[str, Any]) -> dict[str, Any]:
+        node = running.node.id
+        queue = self.work.waiting.get(node)
         return {
-            "queue": saved, "rows": [work.rows_in, work.rows_out, work.nanoseconds], "ended": work.ended,
-            "over": sorted(work.node.queries - work.live),
+            "queue": save_queue(queue.items if queue is not None else (), segments, lambda: self._segment_name(node)),
+            "rows": [running.rows_in, running.rows_out, running.nanoseconds], "ended": running.ended,
+            "over": sorted(running.node.queries - running.live),
         }  # fmt: skip
+
+    def _segment_name(self, node: str) -> str:
+        name = f"queue:{node}/{self._next_segment}"
+        self._next_segment += 1
+        return name
 
     def restore(self, state: State) -> None:
         """Go on where a kernel stopped, perhaps one of another graph: what that did not have begins, what is gone is dropped."""
         self._next_segment = state.meta["next_segment"]
-        self._budget_rows = state.meta["budget"]
-        self.policy.restore(state.meta["policy"])
-        self._statistics = {node: (pair[0], pair[1]) for node, pair in state.meta["statistics"].items()}
+        self._budget_ns = state.meta["budget"]
+        self._arrivals = state.meta["arrivals"]
         self._set_aside = {owner: Counter(reasons) for owner, reasons in state.meta.get("set_aside", {}).items()}
         self.crossed = dict(state.meta.get("crossed", {}))
-        self._changed = set(self._work)
-        self._retired = set(state.meta.get("retired", ())) & self._work.keys()
+        self._retired = set(state.meta.get("retired", ())) & self._running.keys()
         for node in self._retired:
-            del self._work[node]
-        for node, work in self._work.items():
+            del self._running[node]
+        self._restore_prices(state)
+        for node, running in self._running.items():
             kept = self._kept("work", node, state)
             if kept:
-                work.operator.restore(part_of(f"node:{kept}", state))
-                self._load_queue(work, state.meta[f"work:{kept}"], state)
+                running.operator.restore(part_of(f"node:{kept}", state))
+                self._load(running, state.meta[f"work:{kept}"], state)
+        self._restore_policy(state.meta["policy"])
+        for name, found in state.meta["times"].items():
+            if name in self._times:
+                self._times[name] = AnswerTimes.from_json(found)
         for name, ingress in self.ingresses.items():
             kept = self._kept("entry", name, state)
             if kept:
@@ -472,26 +557,44 @@ class Kernel:
             if kept not in ("", name):
                 self._heirs.setdefault(kept, []).append(name)
 
+    def _restore_prices(self, state: State) -> None:
+        for node in self._running:
+            known = state.meta["prices"].get(self._kept("work", node, state))
+            if known is not None and len(known) == len(self._prices[node]):
+                self._prices[node] = tuple(Price(**price) for price in known)
+        self.work.replan(self._plan())
+
+    def _restore_policy(self, saved: Mapping[str, Any]) -> None:
+        """A strategy that a decision has named works on; else the one of this run does, and goes on if it is the same."""
+        if saved["decided"] is not None:
+            name, parameters = saved["decided"]
+            self._decided_policy = name, parameters
+            self._use_policy(name, parameters)
+        else:
+            self.policy.plan(self._plan())
+        if saved["name"] == self._policy_name:
+            self.policy.restore(saved["state"])
+
     def _kept(self, part: str, name: str, state: State) -> str:
         """Under which name the state has something for an operator or entry; empty if it has nothing."""
         while name and f"{part}:{name}" not in state.meta:
             name = self.graph.heirs.get(name, "")
         return name
 
-    def _load_queue(self, work: _Work, saved: Mapping[str, Any], state: State) -> None:
-        work.rows_in, work.rows_out, work.nanoseconds = saved["rows"]
-        work.ended, work.live = dict(saved["ended"]), set(work.node.queries - set(saved["over"]))
-        work.queue.clear()
-        for port, kind, value in saved["queue"]:
-            if kind == "rows":
-                work.queue.append(_Item(port, Batch.restored(state.segments[value]), value))
-            else:
-                work.queue.append(_Item(port, _decode_mark(kind, value)))
-        work.waiting_rows = sum(item.rows for item in work.queue)
+    def _load(self, running: _Running, saved: Mapping[str, Any], state: State) -> None:
+        running.rows_in, running.rows_out, running.nanoseconds = saved["rows"]
+        running.ended, running.live = dict(saved["ended"]), set(running.node.queries - set(saved["over"]))
+        self.work.drop(running.node.id)
+        for item in load_queue(saved["queue"], state.segments):
+            self.work.add(running.node.id, item)
 
     def driver_reports(self) -> dict[str, Any]:
         """What operators tell whoever decides about them, since the last call; once per micro-batch."""
-        return {node: work.operator.driver_report() for node, work in self._work.items() if isinstance(work.operator, Steered)}
+        return {
+            node: running.operator.driver_report()
+            for node, running in self._running.items()
+            if isinstance(running.operator, Steered)
+        }
 
     def report(self) -> dict[str, Any]:
         """Levels and running totals per operator and entry; `arrived` are the rows of the last micro-batch.
@@ -500,10 +603,10 @@ class Kernel:
         """
         operators = {
             node: {
-                "rows_in": work.rows_in, "rows_out": work.rows_out, "ns": work.nanoseconds, "queue_rows": work.waiting_rows,
-                **work.operator.counters(),
+                "rows_in": running.rows_in, "rows_out": running.rows_out, "ns": running.nanoseconds, **self._queue_counters(node),
+                **running.operator.counters(),
             }
-            for node, work in self._work.items()
+            for node, running in self._running.items()
         }  # fmt: skip
         entries = {
             name: {
@@ -514,29 +617,22 @@ class Kernel:
         }  # fmt: skip
         holding = {name: asdict(found) for name, guard in self.ingresses.items() if (found := guard.holder()) is not None}
         set_aside = {owner: dict(by) for owner, by in self._set_aside.items()}
-        return {"operators": operators, "entries": entries, "set_aside": set_aside, "holding": holding}
+        return {
+            "operators": operators, "entries": entries, "set_aside": set_aside, "holding": holding, "policy": self._policy_name,
+            "times": {name: times.to_json() for name, times in self._times.items() if times.rows},
+        }  # fmt: skip
 
+    def _queue_counters(self, node: str) -> dict[str, int]:
+        """What waits for an operator; `queue_since_ns` since when."""
+        queue = self.work.waiting.get(node)
+        if queue is None:
+            return {"queue_rows": 0}
+        return {"queue_rows": queue.rows, "queue_bytes": queue.memory, "queue_since_ns": queue.head.since_ns}
 
-def _encode_mark(mark: Element) -> list[Any]:
-    if isinstance(mark, Heartbeat):
-        return ["heartbeat", mark.ts]
-    if isinstance(mark, End):
-        return ["end", mark.query]
-    if isinstance(mark, Punctuation):
-        return ["punctuation", mark.to_json()]
-    if isinstance(mark, Request):
-        return ["request", [mark.kind, dict(mark.detail)]]
-    assert isinstance(mark, Herald)
-    return ["herald", [mark.pattern.to_json(), dict(mark.detail)]]
-
-
-def _decode_mark(kind: str, value: Any) -> Element:
-    if kind == "heartbeat":
-        return Heartbeat(value)
-    if kind == "end":
-        return End(value)
-    if kind == "punctuation":
-        return Punctuation.from_json(value)
-    if kind == "request":
-        return Request(value[0], value[1])
-    return Herald(Punctuation.from_json(value[0]), value[1])
+    def measures(self) -> dict[str, list[list[int]]]:
+        """What operators took in this micro-batch, by port; see `PortMeasure`."""
+        return {
+            node: [measure.to_json() for measure in running.measures]
+            for node, running in self._running.items()
+            if any(measure.calls for measure in running.measures)
+        }

@@ -60,6 +60,8 @@ class Packet:
         (ordered), values (clustered, where rows have no order). `PAST`, `OVER`: what is said about time.
     ends
         Queries whose last row has left this partition of a derived stream; an empty name means all of them.
+    since_ns
+        Since when rows of a derived stream wait, or those they are made of; 0: since this micro-batch began.
     """
 
     entry: str
@@ -78,6 +80,7 @@ class Packet:
     control: Control | None = None
     ends: tuple[str, ...] = ()
     last: int = 0
+    since_ns: int = 0
 
     def encode(self) -> tuple[str, bytes | None]:
         """Header text and body."""
@@ -98,6 +101,8 @@ class Packet:
             header["x"] = self.text
         if self.edges:
             header["d"] = dict(self.edges)
+        if self.since_ns:
+            header["w"] = self.since_ns
         if self.ends:
             header["q"] = list(self.ends)
         if self.control is not None:
@@ -130,4 +135,5 @@ class Packet:
             control=Control(control[0], control[1], control[2]) if control else None,
             ends=tuple(found.get("q", ())),
             last=found.get("l", 0),
+            since_ns=found.get("w", 0),
         )

@@ -16,7 +16,7 @@ from penstock.errors import StateFormat
 from penstock.kernel.contracts import State
 
 #: Raised when the layout of segments or records changes; older formats must be read or refused by name.
-FORMAT = 6
+FORMAT = 7
 
 #: Key in the schema metadata of a segment that its operator does not hold in memory; no host should either.
 SPILLED = b"penstock.spilled"

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.expressions.nodes import Column
-from penstock.kernel.graph import Graph, GraphNode, Port
+from penstock.kernel.graph import LOOP, Graph, GraphNode, Port
 from penstock.kernel.ingress import EntrySpec
 from penstock.kernel.packing import Route
 from penstock.kernel.spreading import EVERYWHERE
+from penstock.kernel.work import Terms
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.jobs import Exchange, Generation, Job, SourceEntry, Stage
 from penstock.lowering.placing import (
@@ -38,6 +39,7 @@ from penstock.lowering.placing import (
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.table import Recipe, lowering_of, recipe_of, recipe_of_generator
+from penstock.lowering.terms import answer_schema, terms_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.operators.project import Project
@@ -106,6 +108,8 @@ class _Builder:
         self._crossings: dict[str, str] = {}
         self._unwatched: list[str] = []
         self._living: list[tuple[str, Schema]] = []
+        self._terms: dict[str, Terms] = {}
+        self._timed: set[str] = set()
         #: Where queries of all generations come out.
         self._ports: dict[str, Placed] = {}
         self._plans: dict[int, Catalog] = {}
@@ -131,7 +135,9 @@ class _Builder:
             ports[query.name.lower()] = placed = self._placed(self._below(query.plan))
             if self._query:
                 self._level(placed.level).outputs[query.name] = placed.port
-                self._living.append((query.name, query.plan.schema))
+                self._living.append((query.name, answer_schema(query)))
+                self._terms[query.name] = terms_of(self.catalog, query.name)
+                self._timed |= {query.name} if query.shows_timing else set()
         self._ports |= ports
 
     def build(self) -> Job:
@@ -207,7 +213,7 @@ class _Builder:
         if shared is None:
             shared = self._named(type(node).__name__)
             made = recipe.named(shared) if isinstance(recipe, FilterRecipe) else recipe
-            self._level(level).nodes.append(GraphNode(shared, made, sources))
+            self._level(level).nodes.append(GraphNode(shared, made, sources, price=lowering_of(node).price))
             self._users[shared] = {self._query}
             self.placements[self._number, repr(node)] = (level, shared, shown_keys(wanted))
         return Placed(level, (shared, branch), node.schema, *spread, trusts)
@@ -386,8 +392,8 @@ class _Builder:
             )  # fmt: skip
             self._crossings[name] = found.port[0]
             sender = self._level(found.level)
-            sender.outputs[f"->{name}"] = found.port
-            sender.exchanges[f"->{name}"] = Exchange(name, found.schema, keys, found.senders)
+            sender.outputs[f"{LOOP}{name}"] = found.port
+            sender.exchanges[f"{LOOP}{name}"] = Exchange(name, found.schema, keys, found.senders)
         return name
 
     def _is_own(self, entry: str) -> bool:
@@ -405,7 +411,7 @@ class _Builder:
     def _stage(self, number: int, living: set[str], read: set[str]) -> Stage | None:
         level = self.levels[number]
         finished = tuple(
-            GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id] - {""}))
+            GraphNode(node.id, node.make, node.sources, frozenset(self._users[node.id] - {""}), node.price)
             for node in level.nodes
             if node.id in living
         )
@@ -415,7 +421,10 @@ class _Builder:
         exchanges = {name: exchange for name, exchange in level.exchanges.items() if exchange.entry in read}
         outputs = {name: port for name, port in level.outputs.items() if name in exchanges or name not in level.exchanges}
         kept = _Level(list(finished), entries, [item for item in level.sources if item.route.entry in read], outputs, exchanges)
-        graph = Graph(finished, tuple(entries.values()), outputs, _fingerprint(finished, kept, self.shards))
+        graph = Graph(
+            finished, tuple(entries.values()), outputs, _fingerprint(finished, kept, self.shards), terms=self._terms,
+            timed=frozenset(self._timed),
+        )  # fmt: skip
         return Stage(number, graph, tuple(kept.sources), exchanges)
 
 

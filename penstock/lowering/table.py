@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import Defect
 from penstock.kernel.contracts import Operator
+from penstock.kernel.work import UNKNOWN_PRICE, Price
 from penstock.lowering.filters import SelectRecipe, explained_order, filter_recipe
 from penstock.lowering.joins import join_recipe
 from penstock.lowering.multiway import explained_probes, multiway_recipe, wanted_spread
@@ -112,31 +113,39 @@ class Lowering:
         Lines for `explain` about the operator rather than the node.
     takes_trust
         Whether the recipe depends on rows that contradict a punctuation coming that far.
+    price
+        What the operator is thought to cost until it has been measured.
     """
 
     recipe: Callable[..., Recipe]
     wanted_keys: Callable[[Any, Sequence[Spread]], list[Keys]] = _as_node_says
     explained: Callable[[Any], list[str]] = _nothing
     takes_trust: bool = False
+    price: Price = UNKNOWN_PRICE
 
+
+#: Of operators that look at each row by itself, and of those that only pass rows on.
+_LIGHT, _PASSING = Price(20_000, 20, 0.5), Price(5_000, 2)
+#: Of operators with state: those that gather rows, those that look for partners, those that follow events.
+_GATHERING, _JOINING, _FOLLOWING = Price(100_000, 100, 0.1), Price(200_000, 400), Price(200_000, 500, 0.1)
 
 LOWERINGS: Mapping[type[Node], Lowering] = {
-    nodes.Select: Lowering(_select),
-    AdaptiveFilter: Lowering(_adaptive_filter, explained=explained_order),
-    nodes.GroupFilter: Lowering(_group_filter),
-    nodes.Project: Lowering(_project),
-    nodes.Union: Lowering(_union),
-    Merged: Lowering(_merged),
-    nodes.Split: Lowering(_split),
-    nodes.Distinct: Lowering(_distinct),
-    WindowJoin: Lowering(join_recipe, takes_trust=True),
-    MJoin: Lowering(multiway_recipe, wanted_spread, explained_probes),
-    nodes.GroupBy: Lowering(_group_by),
-    nodes.Lifetime: Lowering(_lifetime),
-    nodes.Hushed: Lowering(_hushed),
-    nodes.Announced: Lowering(_announced),
-    PatternMatch: Lowering(pattern_recipe, explained=explained_patterns),
-    RowPatternMatch: Lowering(row_pattern_recipe, explained=explained_search),
+    nodes.Select: Lowering(_select, price=_LIGHT),
+    AdaptiveFilter: Lowering(_adaptive_filter, explained=explained_order, price=Price(20_000, 200, 0.3)),
+    nodes.GroupFilter: Lowering(_group_filter, price=_LIGHT),
+    nodes.Project: Lowering(_project, price=Price(20_000, 20)),
+    nodes.Union: Lowering(_union, price=_PASSING),
+    Merged: Lowering(_merged, price=_PASSING),
+    nodes.Split: Lowering(_split, price=_LIGHT),
+    nodes.Distinct: Lowering(_distinct, price=_GATHERING),
+    WindowJoin: Lowering(join_recipe, takes_trust=True, price=_JOINING),
+    MJoin: Lowering(multiway_recipe, wanted_spread, explained_probes, price=_JOINING),
+    nodes.GroupBy: Lowering(_group_by, price=_GATHERING),
+    nodes.Lifetime: Lowering(_lifetime, price=_PASSING),
+    nodes.Hushed: Lowering(_hushed, price=_PASSING),
+    nodes.Announced: Lowering(_announced, price=_PASSING),
+    PatternMatch: Lowering(pattern_recipe, explained=explained_patterns, price=_FOLLOWING),
+    RowPatternMatch: Lowering(row_pattern_recipe, explained=explained_search, price=_FOLLOWING),
 }
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration
 from penstock.model.schema import Schema, sql_type
+from penstock.model.validity import Validity
 
 
 class RowPolicy(StrEnum):
@@ -165,6 +166,8 @@ class StreamDeclaration:
         How many source partitions there are, numbered from 0; 0 where the declaration does not say.
     idle_us
         A source partition that has brought nothing for so long, by the clock, is waited for no longer. None: it always is.
+    validity
+        How long rows are of use; None: for ever. It decides what runs first, never what an answer is.
     """
 
     name: str
@@ -183,6 +186,7 @@ class StreamDeclaration:
     generators: tuple[Generator, ...] = ()
     partitions: int = 0
     idle_us: int | None = None
+    validity: Validity | None = field(default=None, repr=False)  # state does not depend on it
 
     def __post_init__(self) -> None:
         kind = self.schema[self.timestamp].type

@@ -22,6 +22,9 @@ CLOCK, HEARTBEAT, PARTITIONS = "clock", "heartbeat", "partitions"
 MEMORY = "memory"
 #: Kind of the control that brings another edition of the application; whoever hosts the kernel obeys it.
 PLAN = "plan"
+#: Kinds of controls about the order of work: nanoseconds of priced work that a micro-batch may take in a shard (`ns`; None: no
+#: limit), prices of operators by port (`operators`), and the strategy that chooses what runs next (`name`, and its parameters).
+BUDGET, STATISTICS, POLICY = "budget", "statistics", "policy"
 
 
 @dataclass(frozen=True, slots=True)

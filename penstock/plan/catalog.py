@@ -9,6 +9,7 @@ from penstock.errors import InvalidDeclaration, UnknownStream
 from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
+from penstock.model.validity import Validity
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.relational import Reference, Scan
@@ -16,12 +17,23 @@ from penstock.plan.nodes.relational import Reference, Scan
 
 @dataclass(frozen=True, slots=True)
 class ContinuousQuery:
-    """A named plan, its life span and where its answers go."""
+    """A named plan, its life span and where its answers go.
+
+    Parameters
+    ----------
+    weight, validity
+        What an answer in time is worth, and how long it is of use; None: as long as the rows it is made of.
+    shows_timing
+        Whether answers have columns that say when they were made, until when they are of use, and whether that is over.
+    """
 
     name: str
     plan: Node
     life: Lifespan = field(default_factory=Lifespan)
     destinations: tuple[Destination, ...] = ()
+    weight: float = 1.0
+    validity: Validity | None = None
+    shows_timing: bool = False
 
     @property
     def depends_on(self) -> tuple[str, ...]:

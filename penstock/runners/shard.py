@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from penstock.kernel.executor import Kernel
+from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.kernel.spreading import by_shard, lives_in, split_mark
 from penstock.lowering.jobs import Exchange, Stage
@@ -33,13 +32,13 @@ class StepResult:
 def make_kernel(
     stage: Stage, policy: str, shard: int, shards: int, clock: Callable[[], int] = time.perf_counter_ns, spill: Path | None = None
 ) -> Kernel:
-    return Kernel(stage.graph, make_policy(policy), clock, shard, shards, spill)
+    return Kernel(stage.graph, make_policy, policy, clock, shard, shards, spill)
 
 
-def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> StepResult:
-    """Run one micro-batch of one shard."""
+def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0) -> StepResult:
+    """Run one micro-batch of one shard; `now_ns` is its time."""
     whole = StepResult()
-    for part in steps(kernel, stage, shard, shards, packets):
+    for part in steps(kernel, stage, shard, shards, packets, now_ns):
         whole.forward += part.forward
         whole.loop += part.loop
         whole.answers += part.answers
@@ -47,7 +46,9 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
     return whole
 
 
-def steps(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet]) -> Iterator[StepResult]:
+def steps(
+    kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0
+) -> Iterator[StepResult]:
     """The same in pieces where there are more answers than memory should hold; in nearly every micro-batch there is one piece.
 
     What crosses to other shards, and what is refused, is in the last one.
@@ -63,9 +64,9 @@ def steps(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterab
         else:
             forward.append((shard, packet))
     decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
-    kernel.feed(mine, decisions)
+    kernel.feed(mine, decisions, now_ns)
     forward += [(shard, _with_reached(packet, kernel)) for packet in controls if not stage.is_last]
-    crossing: dict[str, list[Any]] = {output: [] for output in stage.exchanges}
+    crossing: dict[str, list[Answer]] = {output: [] for output in stage.exchanges}
     refused: list[Quarantined] = []
     for _ in kernel.steps():
         yield StepResult(answers=_taken(kernel, crossing, refused))
@@ -74,14 +75,14 @@ def steps(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterab
     yield last
 
 
-def _taken(kernel: Kernel, crossing: Mapping[str, list[Any]], refused: list[Quarantined]) -> list[tuple[str, Batch]]:
+def _taken(kernel: Kernel, crossing: Mapping[str, list[Answer]], refused: list[Quarantined]) -> list[tuple[str, Batch]]:
     """Answers that are ready; what crosses, and what is refused, goes to the others."""
     answers, more = kernel.take()
     refused += more
     ready: list[tuple[str, Batch]] = []
     for answer in answers:
         if answer.output in crossing:
-            crossing[answer.output].append(answer.element)
+            crossing[answer.output].append(answer)
         elif isinstance(answer.element, Batch):
             ready.append((answer.output, answer.element))
     return ready
@@ -95,10 +96,10 @@ def _with_reached(packet: Packet, kernel: Kernel) -> Packet:
     return replace(packet, control=replace(control, detail={**control.detail, "reached": kernel.reached(control)}))
 
 
-def _leave(crossing: Mapping[str, list[Any]], stage: Stage, shard: int, shards: int, kernel: Kernel, result: StepResult) -> None:
-    for output, elements in crossing.items():
+def _leave(crossing: Mapping[str, list[Answer]], stage: Stage, shard: int, shards: int, kernel: Kernel, result: StepResult) -> None:
+    for output, answers in crossing.items():
         exchange = stage.exchanges[output]
-        packets = _cross(elements, exchange, shard, shards)
+        packets = _cross(answers, exchange, shard, shards)
         if exchange.entry in kernel.ingresses:
             result.loop += _news(output, packets, kernel)
         else:
@@ -114,9 +115,11 @@ def _news(output: str, packets: Iterable[tuple[int, Packet]], kernel: Kernel) ->
         kernel.crossed[output] = max(known, packet.frontier)
 
 
-def _cross(elements: Sequence[Any], exchange: Exchange, shard: int, shards: int) -> Iterator[tuple[int, Packet]]:
+def _cross(answers: Sequence[Answer], exchange: Exchange, shard: int, shards: int) -> Iterator[tuple[int, Packet]]:
     """Spread a derived stream: this shard is one of its source partitions, and tells every receiver how far it has come."""
+    elements = [answer.element for answer in answers]
     batches = [element for element in elements if isinstance(element, Batch)]
+    since_ns = min((answer.since_ns for answer in answers if isinstance(answer.element, Batch)), default=0)
     frontier = max((element.ts for element in elements if isinstance(element, Heartbeat)), default=NEVER)
     marks: dict[int, list[Punctuation]] = {}
     for element in elements:
@@ -129,7 +132,7 @@ def _cross(elements: Sequence[Any], exchange: Exchange, shard: int, shards: int)
     for target in range(shards):
         yield target, Packet(
             exchange.entry, PacketKind.ROWS, shard, 0, shares.get(target), frontier=frontier, marks=tuple(marks.get(target, ())),
-            ends=ends,
+            ends=ends, since_ns=since_ns,
         )  # fmt: skip
 
 

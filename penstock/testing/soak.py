@@ -163,7 +163,7 @@ def play(
     runner: LocalRunner, batches: Sequence[Mapping[str, pa.RecordBatch]], host: Host, change: Callable[[int], None] = lambda _: None
 ) -> None:
     """Run all micro-batches and the end; a restart goes through the bytes of the state."""
-    controls = [Control(0, "budget", {"rows": host.budget})]
+    controls = [Control(0, "budget", {"ns": host.budget and host.budget * 30_000})]
     for number, batch in enumerate(batches):
         change(number)
         runner.run(batch, controls)

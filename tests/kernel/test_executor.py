@@ -24,7 +24,7 @@ from penstock.model.elements import Control, Elements, End, Heartbeat, Metadata
 from penstock.operators.select import Select
 from penstock.operators.split import Split
 from penstock.operators.union import Union
-from penstock.qos.scheduling.round_robin import RoundRobin
+from penstock.qos.scheduling.table import make_policy
 from penstock.runners.local.runner import LocalRunner
 
 SCHEMA = pa.schema({"x": pa.int64()})
@@ -77,7 +77,7 @@ def kernel_of(*nodes: tuple[str, Any, tuple[str, ...], str], outputs: Mapping[st
         GraphNode(name, make, tuple(map(port, sources)), frozenset(queries.split())) for name, make, sources, queries in nodes
     )
     graph = Graph(made, (EntrySpec("in", "in", SCHEMA),), {name: port(source) for name, source in outputs.items()})
-    return Kernel(graph, RoundRobin(), clock) if clock else Kernel(graph, RoundRobin())
+    return Kernel(graph, make_policy, "round_robin", **({"clock": clock} if clock else {}))
 
 
 def feed(kernel: Kernel, *values: int, **control: Any) -> None:
@@ -109,7 +109,7 @@ def two_steps() -> Kernel:
 
 def test_a_budget_leaves_work_in_the_queues_and_later_batches_finish_it() -> None:
     kernel = two_steps()
-    feed(kernel, *range(10), budget={"rows": 4})
+    feed(kernel, *range(10), budget={"ns": 4_000})
     kernel.run()
     first = answers(kernel)
     assert kernel.waiting_rows > 0
@@ -123,7 +123,7 @@ def test_a_budget_leaves_work_in_the_queues_and_later_batches_finish_it() -> Non
 
 def test_each_batch_does_the_budgeted_number_of_rows_and_a_replay_the_same() -> None:
     kernel = two_steps()
-    feed(kernel, *range(10), budget={"rows": 3})
+    feed(kernel, *range(10), budget={"ns": 3_000})
     saved = kernel.snapshot()
     kernel.run()
     done = sum(work["rows_in"] for work in kernel.report()["operators"].values())
@@ -137,7 +137,7 @@ def test_each_batch_does_the_budgeted_number_of_rows_and_a_replay_the_same() -> 
 
 def test_a_budget_of_nothing_still_makes_progress() -> None:
     kernel = two_steps()
-    feed(kernel, 5, 6, budget={"rows": 0})
+    feed(kernel, 5, 6, budget={"ns": 0})
     for _ in range(10):
         kernel.run()
     assert answers(kernel) == [("q", 5), ("q", 6)]
@@ -145,9 +145,9 @@ def test_a_budget_of_nothing_still_makes_progress() -> None:
 
 def test_without_a_budget_a_batch_drains_the_queues() -> None:
     kernel = two_steps()
-    feed(kernel, *range(10), budget={"rows": 1})
+    feed(kernel, *range(10), budget={"ns": 1_000})
     kernel.run()
-    feed(kernel, budget={"rows": None})
+    feed(kernel, budget={"ns": None})
     kernel.run()
     assert kernel.is_idle
 
@@ -186,7 +186,7 @@ def test_an_end_follows_all_earlier_rows_and_is_heard_once_by_the_last_user() ->
     kernel = shared()
     feed(kernel, 1, end={"query": "q1"})
     kernel.run()
-    operators: dict[str, Operator] = {name: work.operator for name, work in kernel._work.items()}
+    operators: dict[str, Operator] = {name: work.operator for name, work in kernel._running.items()}
     assert isinstance(operators["A"], Recorder)
     assert operators["A"].heard == ["end", "0:[1]", "0:Heartbeat"]  # others still use it: its state is not final
     found: list[Answer] = kernel.take()[0]
@@ -200,7 +200,7 @@ def test_an_operator_with_two_inputs_waits_for_both_ends() -> None:
     )  # fmt: skip
     feed(kernel, 1, 2, end={})
     kernel.run()
-    work = kernel._work["both"].operator
+    work = kernel._running["both"].operator
     assert isinstance(work, Recorder)
     assert work.heard.count("0:End") == 1
     assert work.heard[-1] == "0:End"
@@ -227,7 +227,7 @@ def test_an_end_does_not_overtake_rows_that_a_budget_holds_back_in_an_earlier_st
     found = []
     for budget in (None, 1):
         runner = LocalRunner(build_job(parse_application(BUDGETED), 2))
-        runner.run({"l": table}, [Control(0, "budget", {"rows": budget})])
+        runner.run({"l": table}, [Control(0, "budget", {"ns": budget and budget * 30_000})])
         runner.end()
         assert runner.collected.refused == []
         found.append(sorted(map(str, runner.collected.timed("second"))))
@@ -297,7 +297,7 @@ def test_queued_elements_of_every_kind_survive_a_restart() -> None:
 
 def test_a_segment_is_written_once_and_never_changes() -> None:
     kernel = two_steps()
-    feed(kernel, *range(10), budget={"rows": 2})
+    feed(kernel, *range(10), budget={"ns": 2_000})
     seen: dict[str, pa.RecordBatch] = {}
     for _ in range(12):
         kernel.run()

@@ -65,7 +65,7 @@ def outcome(
 ) -> tuple[dict[str, list[str]], list[str]]:  # fmt: skip
     """Answers of every query and refused rows, as bags."""
     runner = LocalRunner(build_job(parse_application(APPLICATION), shards), policy, encode)
-    controls = [Control(0, "budget", {"rows": budget})]
+    controls = [Control(0, "budget", {"ns": budget and budget * 30_000})]
     cut = {name: pieces(rows, cuts) for name, rows in inputs.items()}
     for at in range(max(map(len, cut.values()), default=0)):
         runner.run({name: found[at] for name, found in cut.items() if at < len(found)}, controls)

@@ -27,7 +27,7 @@ PACKETS = [
     Packet("l@1.0", batch=batch(0)),
     Packet("l@1.0", PacketKind.BAD, partition=-1, batch=batch(2), reason="malformed", sequence=3, last=9),
     Packet("l@1.0", frontier=FOREVER, newest=-(2**62), ends=("", "q")),
-    Packet("", PacketKind.CONTROL, control=Control(3, "budget", {"rows": 5})),
+    Packet("", PacketKind.CONTROL, control=Control(3, "budget", {"ns": 5})),
     Packet("l@1.0", edges={"ordered:x": [{"date": "2026-01-01"}, 9], "clustered:y": ["a", None]}),
     Packet(
         "l@1.0",

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from penstock.kernel.work import WorkPlan
+from penstock.qos.scheduling.capacities import path_capacity, paths, time_ns
+from penstock.qos.scheduling.stretches import ServesStretches, Stretch, merged
+from penstock.qos.scheduling.trees import Step
+from penstock.qos.scheduling.wording import operators_text, per_second, time_text
 
-from penstock.kernel.contracts import OperatorView
-from penstock.model.elements import Control
 
-
-class PathCapacity:
+class PathCapacity(ServesStretches):
     """Serve the operator path with the largest processing capacity; inside it, what is nearest to the answer first.
 
-    The capacity of a path is the number of rows that can enter it per millisecond, 1 / Σ t over its operators, where an
+    The capacity of a path is the number of rows that can enter it per unit of time, 1 / Σ t over its operators, where an
     operator behind selective ones counts only for the rows that reach it. For a fixed backlog this order gives the least
     mean latency per input row. A path with a small capacity may wait for ever under overload.
 
     Notes
     -----
     Differs from the book: the sum over branches multiplies all selectivities of the shared part (its formula 6.4 leaves out
-    the last one). Capacities change only through `statistics` controls, never by measuring here.
+    the last one). A path on which something waits only behind its entrance is served, too. Where paths branch the book serves
+    layer by layer; here a slice is followed to the end of a branch before the next branch gets it. Capacities change only
+    with the prices of the plan, never by measuring here.
 
     References
     ----------
@@ -27,42 +29,19 @@ class PathCapacity:
 
     Examples
     --------
-    >>> slow = OperatorView("slow", 5, 1, (), True, capacity=1.0)
-    >>> fast = OperatorView("fast", 5, 1, (), True, capacity=9.0)
-    >>> PathCapacity().pick([slow, fast])
-    'fast'
+    >>> from penstock.kernel.work import PlannedOperator, Price
+    >>> policy = PathCapacity()
+    >>> policy.plan(WorkPlan((PlannedOperator("only", (Price(row_ns=250_000),), entrances=(0,)),)))
+    >>> print(*policy.explained(), sep="\n")
+    1. path 'only': 4000 rows/s, as a row takes 250 µs
+       'only': 250 µs and 100 B a row, 1 rows out for each; 1 come here for a row that enters
     """
 
-    def pick(self, operators: Sequence[OperatorView]) -> str | None:
-        waiting = [view for view in operators if view.waiting_elements]
-        if len(waiting) <= 1:
-            return waiting[0].id if waiting else None
-        capacity = path_capacities(operators)
-        depth = {view.id: position for position, view in enumerate(operators)}
-        return max(waiting, key=lambda view: (capacity[view.id], depth[view.id])).id
-
-    def on_control(self, decision: Control) -> None:
-        """Statistics reach the policy through the views."""
-
-    def snapshot(self) -> Mapping[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """There is nothing to remember."""
+    def stretches(self, plan: WorkPlan) -> list[Stretch]:
+        return merged(_stretch(tree) for tree in paths(plan))
 
 
-def path_capacities(operators: Sequence[OperatorView]) -> dict[str, float]:
-    """For each operator the largest capacity among the paths (from a leaf to the answers) it lies on."""
-    views = {view.id: view for view in operators}
-    cost: dict[str, float] = {}
-    for view in reversed(operators):
-        below = sum(cost[name] for name in view.downstream if name in views)
-        cost[view.id] = 1.0 / view.capacity + view.selectivity * below
-    best = dict.fromkeys(views, 0.0)
-    for view in operators:
-        if view.is_leaf:
-            best[view.id] = max(best[view.id], 1.0 / cost[view.id])
-        for name in view.downstream:
-            if name in views:
-                best[name] = max(best[name], best[view.id])
-    return best
+def _stretch(tree: Step) -> Stretch:
+    steps = tuple(tree.walk())
+    capacity, names = path_capacity(tree), operators_text(step.operator for step in steps)
+    return Stretch(steps, capacity, f"path {names}: {per_second(capacity, 'rows')}, as a row takes {time_text(time_ns(steps))}")

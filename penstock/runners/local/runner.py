@@ -19,6 +19,7 @@ from penstock.kernel.packing import pack
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Quarantined
+from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.decisions import Decisions
 from penstock.runners.early_filters import EarlyFilters, add_up
 from penstock.runners.memory import MemorySharing
@@ -60,6 +61,9 @@ class LocalRunner:
         Shares a limit among the joins that can spill.
     spill
         Directory for what they spill; None: that for temporary files.
+    now_ns
+        What time it is when a micro-batch begins, in nanoseconds since 1970: the ages of answers come from it. The first
+        micro-batch begins at 0 and every other one where the work of the one before ends, unless somebody says so.
     waits
         Whether what goes round the loop of a job waits for the next micro-batch, as on Spark, or micro-batches without rows
         follow at once until nothing goes round.
@@ -68,13 +72,14 @@ class LocalRunner:
     def __init__(
         self,
         job: Job,
-        policy: str = "round_robin",
+        policy: str = DEFAULT,
         encode: bool = False,
         clock: Callable[[], int] = time.perf_counter_ns,
         is_steered: bool = True,
         memory: MemorySharing | None = None,
         spill: Path | None = None,
         waits: bool = False,
+        now_ns: Callable[[], int] | None = None,
     ) -> None:
         self.job = job
         self.encode = encode
@@ -83,6 +88,7 @@ class LocalRunner:
         self._clock = clock
         self._spill = spill or Path(tempfile.gettempdir())
         self._waits = waits
+        self._now_ns = now_ns or self._work_done
         #: What goes round the loop: shard and packet.
         self._loop: list[tuple[int, Packet]] = []
         self._epoch = 0
@@ -120,9 +126,9 @@ class LocalRunner:
         decided = [(shard, self._control(number, item)) for number, item in enumerate(given) for shard in range(self.job.shards)]
         self._advance_positions(tasks)
         back, self._loop = self._loop, []
-        carried = [*decided, *back]
+        carried, now_ns = [*decided, *back], self._now_ns()
         for stage in self.job.stages:
-            carried = self._stage(stage, [*packets[stage.level], *carried])
+            carried = self._stage(stage, [*packets[stage.level], *carried], now_ns)
         self._hear([each for pieces in filters.values() for each in pieces])
         self._epoch += 1
 
@@ -183,11 +189,14 @@ class LocalRunner:
         for name, pieces in tasks.items():
             self._positions[name] = self._positions.get(name, 0) + sum(rows.num_rows for rows in pieces)
 
-    def _stage(self, stage: Stage, arriving: list[tuple[int, Packet]]) -> list[tuple[int, Packet]]:
+    def _work_done(self) -> int:
+        return max(kernel.work.now_ns for kernel in self.kernels.values())
+
+    def _stage(self, stage: Stage, arriving: list[tuple[int, Packet]], now_ns: int) -> list[tuple[int, Packet]]:
         leaving: list[tuple[int, Packet]] = []
         for shard in range(self.job.shards):
             mine = [self._wire(packet) for target, packet in arriving if target == shard]
-            result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine)
+            result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine, now_ns)
             leaving += result.forward
             self._loop += result.loop
             self.collected.refused += result.refused

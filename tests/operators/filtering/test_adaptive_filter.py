@@ -162,7 +162,7 @@ def test_heartbeats_and_punctuations_pass():
 def test_controls_for_other_filters_are_ignored():
     operator = AdaptiveFilter(flag_schema(2), flag_filters(2), label="mine")
     operator.on_control(Control(0, "filter_order", {"operator": "other", "order": ["f1", "f0"]}))
-    operator.on_control(Control(0, "budget", {"rows": 3}))
+    operator.on_control(Control(0, "budget", {"ns": 3}))
     assert operator.order == ("f0", "f1")
 
 

@@ -11,8 +11,9 @@ from penstock.errors import InvalidDeclaration, OutOfMemory
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
+from penstock.model.sizes import size_in_bytes
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.memory import MemorySharing, size_in_bytes
+from penstock.runners.memory import MemorySharing
 
 STREAMS = "".join(f"CREATE STREAM {name} (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);\n" for name in "abc")
 TEXT = (
@@ -97,7 +98,7 @@ def test_without_a_limit_a_join_has_what_its_hint_says_again() -> None:
     shared = Shared(8_000, text=TEXT.replace("PJOIN", "PJOIN(memory_bytes = 777)"))
 
     def limits() -> set[int | None]:
-        operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._work.values()]
+        operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._running.values()]
         return {found._memory.limit for found in operators if hasattr(found, "_memory")}
 
     shared.step(restart=True)

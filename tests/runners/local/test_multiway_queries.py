@@ -83,7 +83,7 @@ def played(
     then: Mapping[str, pa.RecordBatch] | None = None,
 ) -> None:  # fmt: skip
     longest = max(rows.num_rows for rows in tables.values())
-    controls = [Control(0, "budget", {"rows": budget})]
+    controls = [Control(0, "budget", {"ns": budget and budget * 30_000})]
     for start in range(0, longest, step):
         runner.run({name: rows.slice(start, step) for name, rows in tables.items()}, controls)
         controls = []

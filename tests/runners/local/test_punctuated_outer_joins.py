@@ -49,7 +49,7 @@ def test_groups_over_rows_without_partner_are_complete_and_come_once(
     runner = LocalRunner(build_job(parse_application(APPLICATION), shards), encode=True)
     for start, stop in ((0, cut), (cut, 99)):
         batch = {"l": table(left[start:stop]), "r": table(right[start:stop])}
-        runner.run(batch, [Control(0, "budget", {"rows": budget})])
+        runner.run(batch, [Control(0, "budget", {"ns": budget and budget * 30_000})])
         runner.restore(runner.snapshot())
     runner.end()
     for name, (source, *keys) in GROUPED.items():

@@ -126,7 +126,7 @@ def test_a_query_without_such_a_join_says_so() -> None:
 
 def test_a_decision_written_by_hand_is_checked_too() -> None:
     tuned = Tuned()
-    check_decision(tuned.job, Control(0, "budget", {"rows": -1}))
+    check_decision(tuned.job, Control(0, "something else", {"rows": -1}))
     check_decision(tuned.job, Control(0, "join", {"memory_bytes": 3}))
     with pytest.raises(InvalidConfiguration):
         check_decision(tuned.job, Control(0, "join", {"to": ["WindowJoin1"], "memory_bytes": -1}))

@@ -201,16 +201,23 @@ def entries(checkpoint: Path, log: str) -> list[int]:
 
 def decisions_planned(checkpoint: Path, epoch: int) -> int:
     """How many decisions a micro-batch and those before it take in."""
+    return batch_planned(checkpoint, epoch)[0]
+
+
+def batch_planned(checkpoint: Path, epoch: int) -> tuple[int, int]:
+    """The same, and when Spark planned the micro-batch, in milliseconds since 1970: a repeated one has the same time."""
     file = checkpoint / "spark" / "offsets" / str(epoch)
     try:
-        for line in file.read_text().splitlines():
-            # A version and something about the micro-batch, then a line for each source: its name and its offset.
+        # A version and something about the micro-batch, then a line for each source: its name and its offset.
+        _, about, *offsets = file.read_text().splitlines()
+        planned_ms = int(json.loads(about).get("batchTimestampMs", 0))
+        for line in offsets:
             name, _, offset = line.partition(":")
             if name == CONTROL_NAME:
-                return int(json.loads(offset)["decisions"])
+                return int(json.loads(offset)["decisions"]), planned_ms
     except (OSError, ValueError, KeyError) as failure:
         raise DamagedRecord(file, f"of Spark cannot be read ({failure})") from failure
-    return 0
+    return 0, planned_ms
 
 
 def is_copy(checkpoint: Path, identity: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import DamagedRecord, UserError
+from penstock.model.elements import BUDGET
 from penstock.runners.spark.checkpoints.checkpoint import (
     ADDED_LATER,
     LEARNT,
@@ -224,7 +225,7 @@ def _decision(place: Checkpoint, number: int, text: str, carried: int, planned: 
 def _note_lost(place: Checkpoint, number: int) -> None:
     replace_record(place.control.file(number), {"kind": "continue", "detail": {}})
     # It may have been the one that a run without a limit looks for.
-    place.control.append("budget", {"rows": None})
+    place.control.append(BUDGET, {"ns": None})
     place.control.append("memory", {"bytes": None})
 
 

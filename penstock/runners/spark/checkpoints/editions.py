@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from penstock.model.elements import PLAN
 from penstock.runners.decisions import Decisions
 from penstock.runners.editions.edition import Edition
-from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, decisions_planned
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, batch_planned
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What is in force in a micro-batch."""
+    """What is in force in a micro-batch; `planned_ms` is when Spark planned it, in milliseconds since 1970."""
 
     edition: Edition
     decisions: Decisions
+    planned_ms: int
 
 
 class Editions:
@@ -32,7 +33,7 @@ class Editions:
 
     def at(self, epoch: int) -> BatchContext:
         """What is in force in a micro-batch; they are asked for in order."""
-        planned = decisions_planned(self._checkpoint.directory, epoch)
+        planned, planned_ms = batch_planned(self._checkpoint.directory, epoch)
         found = self._checkpoint.control.read(self._read, planned)
         for kind, detail in found:
             if kind == PLAN:
@@ -41,4 +42,4 @@ class Editions:
         self._read = max(self._read, planned)
         if self._newest is None:
             self._newest = self._checkpoint.first_edition()
-        return BatchContext(self._newest, self._decisions)
+        return BatchContext(self._newest, self._decisions, planned_ms)

@@ -16,6 +16,8 @@ from typing import Any
 
 from penstock.runners.decisions import Decisions
 
+#: The local property with the time of a micro-batch, in milliseconds since 1970.
+TIME_PROPERTY = "penstock.time"
 #: Name of the part for shards; the others are called after the streams whose rows they pack.
 SHARDS = ""
 
@@ -51,6 +53,11 @@ def part_of_edition(run: str, name: str, given: bytes) -> Any:
 def decisions_of_batch(run: str) -> Decisions:
     """In a task: what is decided for its micro-batch."""
     return _decisions(_local_property(decisions_property(run)))
+
+
+def time_of_batch_ns() -> int:
+    """In a task: when its micro-batch was planned; a repeated one has the same time. 0 where nobody says."""
+    return int(_local_property(TIME_PROPERTY) or 0) * 1_000_000
 
 
 def _local_property(name: str) -> str:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
+from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.spark.data_path.exchange import packed, packed_by_edition
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA
@@ -46,7 +47,7 @@ def build_pipeline(
     read: Callable[[StreamDeclaration], DataFrame | ParquetFiles],
     controls: DataFrame | None,
     run: str,
-    policy: str = "round_robin",
+    policy: str = DEFAULT,
     quarantine: Quarantine | str = "",
     quarantines: Mapping[str, str] | None = None,
     timed_by_watermark: frozenset[str] = frozenset(),

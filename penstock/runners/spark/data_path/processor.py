@@ -21,10 +21,12 @@ from penstock.lowering.jobs import Stage
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER, NEVER, Quarantined
 from penstock.model.schema import TIMESTAMP
+from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.shard import StepResult, make_kernel, steps
 from penstock.runners.spark.data_path.answer_files import Targets
 from penstock.runners.spark.data_path.bundles import Stored
 from penstock.runners.spark.data_path.exchange import batch_id, query_id
+from penstock.runners.spark.data_path.local_properties import time_of_batch_ns
 from penstock.runners.spark.data_path.packet_rows import packed_rows
 from penstock.runners.spark.data_path.quarantine import Quarantine, write_refused
 from penstock.runners.spark.data_path.shard_ids import shard_ids
@@ -69,7 +71,7 @@ class StageHost:
     stage: Stage
     shards: int
     run: str
-    policy: str = "round_robin"
+    policy: str = DEFAULT
     direct: str = ""
     output_schema: pa.Schema | None = None
     quarantine: Quarantine | str = ""
@@ -121,7 +123,7 @@ class ShardTask:
         live, restored = self._kernel(shard)
         arrived = time.perf_counter_ns()
         result = StepResult()
-        for part in steps(live.kernel, self.host.stage, shard, self.host.shards, packets):
+        for part in steps(live.kernel, self.host.stage, shard, self.host.shards, packets, time_of_batch_ns()):
             # Earlier pieces leave at once; with the last one go the reports, behind the state.
             yield from self._leave(result, shard, [], NEVER)
             result = part
@@ -135,7 +137,7 @@ class ShardTask:
             "shard": shard, "level": self.host.stage.level, "epoch": epoch, "restored": restored, "state_written": written,
             "read_ns": arrived - started, "work_ns": worked - arrived, "save_ns": time.perf_counter_ns() - worked,
             "backlog": live.kernel.waiting_rows, "refused": _reasons(result), **live.kernel.report(),
-            "run": self.host.run, "told": live.kernel.driver_reports(),
+            "run": self.host.run, "told": live.kernel.driver_reports(), "measures": live.kernel.measures(),
         }  # fmt: skip
         yield from self._leave(result, shard, [*reports, json.dumps(report, separators=(",", ":"))], self._promise(live.kernel))
 

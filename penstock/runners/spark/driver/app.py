@@ -15,6 +15,7 @@ from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.plan.catalog import Catalog
+from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import Edition
@@ -65,7 +66,7 @@ class App:
         shards: int | None = None,
         trigger: str | None = None,
         available_now: bool = False,
-        policy: str = "round_robin",
+        policy: str = DEFAULT,
         budget: str | None = None,
         quarantine: str | Path | None = None,
         watch_joins: bool = False,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.errors import PenstockError
+from penstock.kernel.work import Price
 from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
+from penstock.model.sizes import size_in_bytes
 from penstock.operators.filtering.status import FilterStatus
-from penstock.runners.memory import MemorySharing, size_in_bytes
-from penstock.runners.spark.driver.budget import BudgetController
+from penstock.runners.memory import MemorySharing
+from penstock.runners.spark.driver.budget import BudgetController, share_of_shard
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
 from penstock.runners.spark.driver.launch import Launch
 from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
+from penstock.runners.spark.driver.prices import PriceController
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
 
@@ -40,10 +43,12 @@ class Controllers:
         self._memory = launch.options.memory
         self._is_active = is_active
         self._last_report = last_report
-        self._budget = BudgetController(self._checkpoint.control, launch.options.budget, report) if launch.options.budget else None
+        self._budget = _budget(launch, report)
         if self._budget:
             self._budget.start(is_active)
+        self._has_budget = bool(launch.options.budget)
         self._orders: FilterController | None = None
+        self._prices: PriceController | None = None
         self._listening: list[Listener] = []
 
     def begin(self, job: Job) -> None:
@@ -55,6 +60,9 @@ class Controllers:
         found: list[Listener] = [self._orders] if self._orders.is_needed else []
         if sharing:
             found.append(MemoryController(sharing, control, self._last_report, self._refuse))
+        has_deadlines = any(terms.has_validity for stage in job.stages for terms in stage.graph.terms.values())
+        self._prices = PriceController(job, control, self._last_report, lambda: self._has_budget or has_deadlines)
+        found.append(self._prices)
         topics = asked_streams(job)
         if topics:
             found.append(KafkaPartitions(topics, control, self._last_report))
@@ -75,6 +83,10 @@ class Controllers:
         """How adaptive filters stand."""
         return self._orders.statuses if self._orders is not None else ()
 
+    def prices(self) -> Mapping[str, Sequence[Price]]:
+        """What operators cost, by port, as far as it is known."""
+        return self._prices.learning.prices if self._prices is not None else {}
+
     def end_budget(self) -> None:
         if self._budget:
             self._budget.stop()
@@ -87,3 +99,10 @@ class Controllers:
         for listener in self._listening:
             listener.stop()
         self._listening = []
+
+
+def _budget(launch: Launch, report: Report) -> BudgetController | None:
+    if not launch.options.budget:
+        return None
+    cores = launch.spark.sparkContext.defaultParallelism
+    return BudgetController(launch.checkpoint.control, share_of_shard(launch.options.budget, launch.shards, cores), report)

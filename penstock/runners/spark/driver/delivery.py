@@ -15,7 +15,7 @@ from penstock.kernel.packets import Packet, PacketKind
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.answer_files import AnswerFiles
 from penstock.runners.spark.data_path.failures import in_short
-from penstock.runners.spark.data_path.local_properties import decisions_property, edition_property
+from penstock.runners.spark.data_path.local_properties import TIME_PROPERTY, decisions_property, edition_property
 from penstock.runners.spark.data_path.loop import NOTHING, Loop
 from penstock.runners.spark.data_path.pipeline import answers, direct_answers
 from penstock.runners.spark.data_path.processor import FILE
@@ -62,6 +62,7 @@ class Delivery:
         properties = {
             edition_property(run): "" if is_base else self.current.encoded_parts,
             decisions_property(run): context.decisions.about(self.current.early_filters).text,
+            TIME_PROPERTY: str(context.planned_ms),
         }
         for name, text in properties.items():
             if self._properties.get(name) != text:

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
+from penstock.model.elements import BUDGET
 from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -84,6 +85,6 @@ class Launch:
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""
         control = self.checkpoint.control
-        budgets = [detail for kind, detail in control.read(0, len(control)) if kind == "budget"]
-        if budgets and budgets[-1]["rows"] is not None:
-            control.append("budget", {"rows": None})
+        budgets = [detail for kind, detail in control.read(0, len(control)) if kind == BUDGET]
+        if budgets and budgets[-1].get("ns") is not None:
+            control.append(BUDGET, {"ns": None})

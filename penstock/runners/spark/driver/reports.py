@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.kernel.timing import AnswerTimes
 from penstock.runners.spark.data_path.pipeline import OBSERVED
 
 #: Counters that are levels or points in time, not totals over shards.
-_LEAST = ("frontier",)
+_LEAST = ("frontier", "queue_since_ns")
 
 
 @dataclass(slots=True)
@@ -39,6 +40,12 @@ class BatchReport:
     spark: Mapping[str, Any] = field(default_factory=dict)
     #: What each shard's part of an operator tells whoever decides about it.
     driver_reports: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    #: What each shard's operators took for what they were given in this micro-batch, by port.
+    measures: list[Mapping[str, Any]] = field(default_factory=list)
+    #: Answers of every query since the checkpoint began.
+    times: dict[str, AnswerTimes] = field(default_factory=dict)
+    #: The strategy that chose what ran next.
+    policy: str = ""
     #: The run the shards belong to.
     run: str = ""
 
@@ -76,6 +83,10 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
     report.state_written += shard.get("state_written", 0)
     report.restored += int(shard.get("restored", False))
     report.run = shard.get("run", "")
+    report.policy = shard.get("policy", report.policy)
+    report.measures += [shard["measures"]] if "measures" in shard else []
+    for query, found in shard.get("times", {}).items():
+        report.times.setdefault(query, AnswerTimes()).merge(AnswerTimes.from_json(found))
     for operator, each in shard.get("told", {}).items():
         report.driver_reports.setdefault(operator, []).append(each)
     _sum(report.operators, shard["operators"])

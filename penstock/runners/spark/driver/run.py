@@ -15,7 +15,7 @@ from penstock.errors import InvalidDeclaration, PenstockError, UnknownQuery, Use
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, tuning
-from penstock.model.elements import PLAN, Control
+from penstock.model.elements import BUDGET, PLAN, Control
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
@@ -297,7 +297,7 @@ class Run:
     def _lift_budget(self) -> None:
         self._controllers.end_budget()
         if self.is_active:
-            self.control.append("budget", {"rows": None})
+            self.control.append(BUDGET, {"ns": None})
 
     def stop(self) -> None:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""

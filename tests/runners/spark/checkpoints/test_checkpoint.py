@@ -45,7 +45,7 @@ def begun(folder: Path, text: str = TEXT) -> Checkpoint:
 @pytest.mark.parametrize("name", [*SETTLED, *LEARNT, "control/0000000000.json"])
 def test_a_damaged_record_is_named_before_spark_starts(tmp_path: Path, name: str, content: bytes) -> None:
     place = begun(tmp_path)
-    place.control.append("budget", {"rows": 1})
+    place.control.append("budget", {"ns": 1})
     place.record(name).write_bytes(content)
     with pytest.raises(DamagedRecord, match=rf"(?s){place.record(name)}.*penstock doctor"):
         App.from_text(TEXT, "app").prepare(place)
@@ -145,9 +145,9 @@ def test_a_plan_of_an_earlier_version_is_refused_by_its_state_format(tmp_path: P
 
 def test_a_missing_decision_is_named_and_nobody_waits_for_it(tmp_path: Path) -> None:
     log = ControlLog(tmp_path)
-    assert [log.append("budget", {"rows": rows}) for rows in (1, 2, 3)] == [0, 1, 2]
+    assert [log.append("budget", {"ns": rows}) for rows in (1, 2, 3)] == [0, 1, 2]
     log.file(1).unlink()
-    assert log.append("budget", {"rows": 4}) == 3
+    assert log.append("budget", {"ns": 4}) == 3
     with pytest.raises(DamagedRecord, match=r"0000000001\.json'\nthe file is missing, and with it decision 1 of 4"):
         log.read(0, len(log))
     log.file(2).write_text("")
@@ -160,7 +160,7 @@ def test_tune_names_the_decision_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "app.sql").write_text(text)
     place = begun(tmp_path / "checkpoint", text)
     for rows in (1, 2):
-        place.control.append("budget", {"rows": rows})
+        place.control.append("budget", {"ns": rows})
     place.control.file(0).unlink()
     command = ["tune", str(tmp_path / "app.sql"), "pairs", "memory_bytes=50", "--checkpoint", str(place.directory)]
     result = CliRunner().invoke(app, command)

@@ -86,7 +86,7 @@ def test_a_damaged_copy_is_copied_again(tmp_path: Path) -> None:
 def test_what_was_learnt_may_be_learnt_again_and_drafts_go(tmp_path: Path) -> None:
     place = begun(tmp_path)
     place.record("orders").write_text("{")
-    place.control.append("budget", {"rows": 1})
+    place.control.append("budget", {"ns": 1})
     (place.control.directory / ".0000000001.json.c0ffee.draft").write_text("{")
     assert len(examine(tmp_path).findings) == 2
     assert repair(tmp_path).is_healthy
@@ -104,7 +104,7 @@ def test_decisions_are_repaired_unless_a_batch_that_is_to_be_repeated_needs_them
     def damaged(folder: str, number: int, decisions: int, is_committed: bool) -> Checkpoint:
         place = begun(tmp_path / folder)
         for rows in (1, 2, 3):
-            place.control.append("budget", {"rows": rows})
+            place.control.append("budget", {"ns": rows})
         planned(place.directory, decisions, is_committed)
         if damage == "missing":
             place.control.file(number).unlink()
@@ -118,7 +118,7 @@ def test_decisions_are_repaired_unless_a_batch_that_is_to_be_repeated_needs_them
     assert repair(carried.directory).is_healthy
     # Whoever looks for the last budget finds that there is none.
     assert [kind for kind, _ in carried.control.read(0, 5)] == ["budget", "continue", "budget", "budget", "memory"]
-    assert carried.control.read(3, 4) == [("budget", {"rows": None})]
+    assert carried.control.read(3, 4) == [("budget", {"ns": None})]
     ahead = damaged("ahead", 1, 1, is_committed=True)
     assert repair(ahead.directory).is_healthy
     assert ahead.control.read(1, 2) == [("continue", {})]

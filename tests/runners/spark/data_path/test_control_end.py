@@ -27,7 +27,7 @@ def asked(source: Any, carried: int) -> tuple[int, float]:
 
 def test_the_micro_batch_behind_the_end_waits_for_the_stop(tmp_path: Path) -> None:
     log, source = ControlLog(tmp_path), reader(tmp_path)
-    log.append("budget", {"rows": 5})
+    log.append("budget", {"ns": 5})
     log.append("end", {"query": "one of several"})
     assert asked(source, 2)[1] < 1
     log.append("end")

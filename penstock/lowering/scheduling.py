@@ -1,0 +1,61 @@
+"""Decisions about the order of work: what could not be obeyed is refused where somebody can still hear it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from math import isfinite
+from typing import Any
+
+from penstock.errors import InvalidConfiguration, suggestion
+from penstock.kernel.work import Price
+from penstock.lowering.jobs import Job
+from penstock.model.elements import BUDGET, POLICY, STATISTICS, Control
+from penstock.qos.scheduling.table import make_policy
+
+_FIGURES = tuple(item.name for item in fields(Price))
+
+
+def check_scheduling(job: Job, decision: Control) -> None:
+    """Refuse a budget, a strategy or prices that cannot be; other kinds are not looked at."""
+    if decision.kind == BUDGET:
+        _check_budget(decision.detail)
+    elif decision.kind == POLICY:
+        named = dict(decision.detail)
+        make_policy(str(named.pop("name", "")), named)
+    elif decision.kind == STATISTICS:
+        _check_prices(job, decision.detail)
+
+
+def _check_budget(detail: Mapping[str, Any]) -> None:
+    ns = detail.get("ns")
+    if set(detail) != {"ns"} or (ns is not None and (not isinstance(ns, int) or isinstance(ns, bool) or ns <= 0)):
+        raise InvalidConfiguration(
+            "a budget says how many nanoseconds of work a shard may do in a micro-batch, as {'ns': 800000000}, or {'ns': None} for "
+            f"no limit; found {dict(detail)}"
+        )
+
+
+def _check_prices(job: Job, detail: Mapping[str, Any]) -> None:
+    ports = {node.id: len(node.sources) for stage in job.stages for node in stage.graph.nodes}
+    told = detail.get("operators")
+    if not isinstance(told, Mapping):
+        raise InvalidConfiguration(f"prices stand under 'operators', by operator and port; found {dict(detail)}")
+    for operator, prices in told.items():
+        if operator not in ports:
+            raise InvalidConfiguration(f"there is no operator '{operator}'; {suggestion(operator, ports)}")
+        if not isinstance(prices, list | tuple) or len(prices) != ports[operator]:
+            raise InvalidConfiguration(f"'{operator}' has {ports[operator]} inputs and needs a price for each; found {prices!r}")
+        for price in prices:
+            if price is not None:
+                _check_price(operator, price)
+
+
+def _check_price(operator: str, price: Mapping[str, Any]) -> None:
+    for name, value in price.items():
+        if name not in _FIGURES:
+            raise InvalidConfiguration(f"a price of '{operator}' has no '{name}'; {suggestion(name, _FIGURES)}")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        if not is_number or value < 0 or (name in ("row_ns", "row_bytes", "call_rows") and value == 0):
+            least = "0 or more" if name in ("call_ns", "selectivity") else "above 0"
+            raise InvalidConfiguration(f"'{name}' of '{operator}' is {value!r}; it must be a number, {least}")

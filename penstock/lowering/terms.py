@@ -1,0 +1,44 @@
+"""What queries ask of whoever schedules them: their weight, and until when their answers are of use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.kernel.timing import TIMING_FIELDS
+from penstock.kernel.work import Terms
+from penstock.model.schema import Field, Schema
+from penstock.model.validity import Since, Validity
+from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.relational import Scan
+
+
+def terms_of(catalog: Catalog, query: str) -> Terms:
+    """An answer is of use as long as its query says, and no longer than the rows of any stream it reads.
+
+    The time of an answer is that of the newest row it is made of, or of its window's end.
+    """
+    found = list(_validities(catalog, query.lower()))
+    shortest = {since: min((each.us for each in found if each.since is since), default=None) for since in Since}
+    return Terms(catalog.queries[query.lower()].weight, shortest[Since.EVENT], shortest[Since.ARRIVAL])
+
+
+def answer_schema(query: ContinuousQuery) -> Schema:
+    """What leaves the application; queries that read this one do not see when its answers were made."""
+    schema = query.plan.schema
+    if not query.shows_timing:
+        return schema
+    return Schema((*schema.fields, *(Field(item.name, item.type) for item in TIMING_FIELDS)), schema.owner)
+
+
+def _validities(catalog: Catalog, query: str) -> Iterator[Validity]:
+    declared = catalog.queries[query]
+    if declared.validity is not None:
+        yield declared.validity
+    for node in walk(declared.plan):
+        if isinstance(node, Scan):
+            stream = catalog.stream(node.stream.name)
+            if stream.validity is not None:
+                yield stream.validity
+        elif node.query_read:
+            yield from _validities(catalog, node.query_read.lower())

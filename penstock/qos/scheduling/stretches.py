@@ -1,0 +1,128 @@
+"""Strategies that serve several operators as one: a path, or a segment of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.kernel.work import Choice, WaitingWork, WorkPlan
+from penstock.qos.scheduling.trees import Step
+from penstock.qos.scheduling.wording import step_text
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Operators that are served as one: a whole path or a segment.
+
+    Parameters
+    ----------
+    steps
+        Of the tree it was cut from; of several trees, if they share its operators.
+    priority
+        More is served first.
+    figures
+        What it is and where its priority comes from, for people.
+    """
+
+    steps: tuple[Step, ...]
+    priority: float
+    figures: str = ""
+
+    @property
+    def operators(self) -> frozenset[str]:
+        return frozenset(step.operator for step in self.steps)
+
+    def order(self) -> dict[str, int]:
+        """Ranks of its operators, the first to be served having the least: what is nearest to the end, then what is fastest.
+
+        Slice by slice this serves from the entrance upwards, and what was left inside by another strategy leaves first.
+        """
+        ranked = sorted(self.steps, key=lambda step: (-step.depth, step.price.share_ns))
+        return {name: rank for rank, name in enumerate(dict.fromkeys(step.operator for step in ranked))}
+
+
+def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Stretches of the same operators, reached from several entrances, become one with the mean of their priorities.
+
+    Rates of arrival are unknown to a plan, so all entrances count the same.
+    """
+    same: dict[frozenset[str], list[Stretch]] = {}
+    for stretch in stretches:
+        same.setdefault(stretch.operators, []).append(stretch)
+    return [_mean(found) for found in same.values()]
+
+
+def _mean(found: list[Stretch]) -> Stretch:
+    if len(found) == 1:
+        return found[0]
+    # In order of size, so that the order of paths does not show in the last digit.
+    priority = sum(sorted(stretch.priority for stretch in found)) / len(found)
+    figures = " and ".join(stretch.figures for stretch in found)
+    return Stretch(tuple(step for stretch in found for step in stretch.steps), priority, f"mean of {figures}")
+
+
+class ServesStretches:
+    """Base of strategies that serve the best stretch any operator of which has something waiting.
+
+    The running stretch goes on as long as no better one has input; among equal ones the first of the plan is begun. An
+    operator of several stretches is served with the best of them, and its queue in order, whatever path things came on.
+    """
+
+    def __init__(self) -> None:
+        self._stretches: list[Stretch] = []
+        #: Of each stretch: its operators with their ranks, and how many better priorities there are.
+        self._orders: list[dict[str, int]] = []
+        self._levels: list[int] = []
+        #: Of each operator: its best stretch.
+        self._best: dict[str, int] = {}
+        self._running: frozenset[str] = frozenset()
+        self._running_at = 0
+
+    def stretches(self, plan: WorkPlan) -> list[Stretch]:
+        """All that can be served, in the order of the plan; each operator is in at least one."""
+        raise NotImplementedError
+
+    def plan(self, plan: WorkPlan) -> None:
+        self._stretches = sorted(self.stretches(plan), key=lambda stretch: stretch.priority, reverse=True)
+        self._orders = [stretch.order() for stretch in self._stretches]
+        priorities = sorted({stretch.priority for stretch in self._stretches}, reverse=True)
+        level = {priority: at for at, priority in enumerate(priorities)}
+        self._levels = [level[stretch.priority] for stretch in self._stretches]
+        self._best = {}
+        for at, order in enumerate(self._orders):
+            for operator in order:
+                self._best.setdefault(operator, at)
+        self._find_running()
+
+    def _find_running(self) -> None:
+        found = (at for at, stretch in enumerate(self._stretches) if stretch.operators == self._running)
+        self._running_at = next(found, 0)
+
+    def pick(self, work: WaitingWork) -> Choice | None:
+        waiting = work.waiting
+        if not waiting:
+            return None
+        best, running = min(map(self._best.__getitem__, waiting)), self._running_at
+        is_equal = best != running and self._levels[best] == self._levels[running]
+        if is_equal and not self._orders[running].keys().isdisjoint(waiting):
+            best = running
+        self._running_at = best
+        order = self._orders[best]
+        return Choice(min((operator for operator in waiting if operator in order), key=order.__getitem__))
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {"running": sorted(self._orders[self._running_at]) if self._orders else []}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._running = frozenset(state.get("running", ()))
+        self._find_running()
+
+    def explained(self) -> Sequence[str]:
+        return [line for at, stretch in enumerate(self._stretches, 1) for line in _lines(at, stretch)]
+
+
+def _lines(at: int, stretch: Stretch) -> Iterable[str]:
+    yield f"{at}. {stretch.figures}"
+    for step in stretch.steps:
+        yield f"   {step_text(step)}"

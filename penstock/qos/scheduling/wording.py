@@ -1,0 +1,58 @@
+"""Figures of strategies as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.plan.analysis.estimation import bytes_text
+from penstock.qos.scheduling.trees import Step
+
+
+def number_text(number: float) -> str:
+    """Four digits are enough for anybody.
+
+    Examples
+    --------
+    >>> number_text(4000.0), number_text(0.123456), number_text(123456789)
+    ('4000', '0.1235', '1.235e+08')
+    """
+    return f"{float(number):.4g}"
+
+
+def time_text(nanoseconds: float) -> str:
+    """A price.
+
+    Examples
+    --------
+    >>> time_text(250_000), time_text(70), time_text(2.5e9)
+    ('250 µs', '70 ns', '2.5 s')
+    """
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if nanoseconds >= size:
+            return f"{number_text(nanoseconds / size)} {unit}"
+    return f"{number_text(nanoseconds)} ns"
+
+
+def per_second(in_a_nanosecond: float, what: str) -> str:
+    """A rate of rows or answers."""
+    return f"{number_text(in_a_nanosecond * 1e9)} {what}/s"
+
+
+def operators_text(operators: Iterable[str]) -> str:
+    """Names as a list.
+
+    Examples
+    --------
+    >>> operators_text(["cheap", "join"])
+    "'cheap', 'join'"
+    """
+    return ", ".join(f"'{name}'" for name in dict.fromkeys(operators))
+
+
+def step_text(step: Step) -> str:
+    """What is known of an operator on a path."""
+    price = step.price
+    return (
+        f"'{step.operator}': {time_text(price.share_ns)} and {bytes_text(price.row_bytes)} a row, {number_text(price.selectivity)}"
+        f" rows out for each; {number_text(step.reach)} come here for a row that enters"
+    )
