@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import inf
 
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.trees import Step, trees
+
+#: Finite, so that it can be multiplied by nothing.
+_VERY_MANY = 1e18
 
 
 def paths(plan: WorkPlan) -> list[Step]:
@@ -29,10 +31,8 @@ def paths(plan: WorkPlan) -> list[Step]:
 
 
 def per_ns(amount: float, time_ns: float) -> float:
-    """What a nanosecond brings; work that takes no time comes before or after everything."""
-    if time_ns > 0:
-        return amount / time_ns
-    return inf if amount > 0 else -inf if amount < 0 else 0.0
+    """What a nanosecond brings; what takes no time brings very much."""
+    return amount / time_ns if time_ns > 0 else amount * _VERY_MANY
 
 
 def time_ns(steps: Iterable[Step]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.capacities import path_capacity, paths, time_ns
 from penstock.qos.scheduling.stretches import ServesStretches, Stretch, merged
@@ -32,7 +34,7 @@ class PathCapacity(ServesStretches):
     >>> from penstock.kernel.work import PlannedOperator, Price
     >>> policy = PathCapacity()
     >>> policy.plan(WorkPlan((PlannedOperator("only", (Price(row_ns=250_000),), entrances=(0,)),)))
-    >>> print(*policy.explained(), sep="\n")
+    >>> print(*policy.explained(), sep="\\n")
     1. path 'only': 4000 rows/s, as a row takes 250 µs
        'only': 250 µs and 100 B a row, 1 rows out for each; 1 come here for a row that enters
     """
@@ -42,6 +44,10 @@ class PathCapacity(ServesStretches):
 
 
 def _stretch(tree: Step) -> Stretch:
-    steps = tuple(tree.walk())
-    capacity, names = path_capacity(tree), operators_text(step.operator for step in steps)
-    return Stretch(steps, capacity, f"path {names}: {per_second(capacity, 'rows')}, as a row takes {time_text(time_ns(steps))}")
+    return Stretch(tuple(tree.walk()), path_capacity(tree), partial(_figures, tree))
+
+
+def _figures(tree: Step) -> str:
+    steps = list(tree.walk())
+    rate, time = per_second(path_capacity(tree), "rows"), time_text(time_ns(steps))
+    return f"path {operators_text(step.operator for step in steps)}: {rate}, as a row takes {time}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.kernel.work import Choice, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Queue, WaitingWork, WorkPlan
+from penstock.qos.scheduling.ranked import levels_of, mean
+from penstock.qos.scheduling.starvation import boosted, urgencies
 from penstock.qos.scheduling.trees import Step
 from penstock.qos.scheduling.wording import step_text
 
@@ -27,7 +29,7 @@ class Stretch:
 
     steps: tuple[Step, ...]
     priority: float
-    figures: str = ""
+    figures: Callable[[], str]
 
     @property
     def operators(self) -> frozenset[str]:
@@ -56,10 +58,12 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
 def _mean(found: list[Stretch]) -> Stretch:
     if len(found) == 1:
         return found[0]
-    # In order of size, so that the order of paths does not show in the last digit.
-    priority = sum(sorted(stretch.priority for stretch in found)) / len(found)
-    figures = " and ".join(stretch.figures for stretch in found)
-    return Stretch(tuple(step for stretch in found for step in stretch.steps), priority, f"mean of {figures}")
+    priority = mean(stretch.priority for stretch in found)
+    return Stretch(tuple(step for stretch in found for step in stretch.steps), priority, lambda: _mean_text(found))
+
+
+def _mean_text(found: list[Stretch]) -> str:
+    return f"the mean of {' and '.join(stretch.figures() for stretch in found)}"
 
 
 class ServesStretches:
@@ -67,9 +71,15 @@ class ServesStretches:
 
     The running stretch goes on as long as no better one has input; among equal ones the first of the plan is begun. An
     operator of several stretches is served with the best of them, and its queue in order, whatever path things came on.
+
+    Parameters
+    ----------
+    dynamic
+        Whether priorities are multiplied by age and size of what waits; see `starvation`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dynamic: bool = False) -> None:
+        self._is_dynamic = dynamic
         self._stretches: list[Stretch] = []
         #: Of each stretch: its operators with their ranks, and how many better priorities there are.
         self._orders: list[dict[str, int]] = []
@@ -86,9 +96,7 @@ class ServesStretches:
     def plan(self, plan: WorkPlan) -> None:
         self._stretches = sorted(self.stretches(plan), key=lambda stretch: stretch.priority, reverse=True)
         self._orders = [stretch.order() for stretch in self._stretches]
-        priorities = sorted({stretch.priority for stretch in self._stretches}, reverse=True)
-        level = {priority: at for at, priority in enumerate(priorities)}
-        self._levels = [level[stretch.priority] for stretch in self._stretches]
+        self._levels = levels_of([stretch.priority for stretch in self._stretches])
         self._best = {}
         for at, order in enumerate(self._orders):
             for operator in order:
@@ -103,13 +111,18 @@ class ServesStretches:
         waiting = work.waiting
         if not waiting:
             return None
+        self._running_at = at = self._most_urgent(work) if self._is_dynamic else self._best_of(waiting)
+        order = self._orders[at]
+        return Choice(min((operator for operator in waiting if operator in order), key=order.__getitem__))
+
+    def _best_of(self, waiting: Mapping[str, Queue]) -> int:
         best, running = min(map(self._best.__getitem__, waiting)), self._running_at
         is_equal = best != running and self._levels[best] == self._levels[running]
-        if is_equal and not self._orders[running].keys().isdisjoint(waiting):
-            best = running
-        self._running_at = best
-        order = self._orders[best]
-        return Choice(min((operator for operator in waiting if operator in order), key=order.__getitem__))
+        return running if is_equal and not self._orders[running].keys().isdisjoint(waiting) else best
+
+    def _most_urgent(self, work: WaitingWork) -> int:
+        scores = {at: boosted(self._stretches[at].priority, urgency) for at, urgency in urgencies(work, self._best).items()}
+        return max(scores, key=lambda at: (scores[at], at == self._running_at, -at))
 
     def snapshot(self) -> Mapping[str, Any]:
         return {"running": sorted(self._orders[self._running_at]) if self._orders else []}
@@ -123,6 +136,6 @@ class ServesStretches:
 
 
 def _lines(at: int, stretch: Stretch) -> Iterable[str]:
-    yield f"{at}. {stretch.figures}"
+    yield f"{at}. {stretch.figures()}"
     for step in stretch.steps:
         yield f"   {step_text(step)}"

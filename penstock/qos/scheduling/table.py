@@ -8,9 +8,30 @@ from typing import Any
 
 from penstock.errors import InvalidDeclaration, suggestion
 from penstock.kernel.contracts import Policy
-from penstock.qos.scheduling.parameters import Parameter, values_of, whole_number
+from penstock.qos.scheduling.chain import Chain
+from penstock.qos.scheduling.earliest_deadline import EarliestDeadline
+from penstock.qos.scheduling.fifo import Fifo
+from penstock.qos.scheduling.greedy import Greedy
+from penstock.qos.scheduling.greedy_segment import GreedySegment
+from penstock.qos.scheduling.parameters import (
+    Parameter,
+    duration_ns,
+    number,
+    one_of,
+    size,
+    values_of,
+    weights,
+    whole_number,
+    yes_or_no,
+)
+from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
 from penstock.qos.scheduling.round_robin import RoundRobin
+from penstock.qos.scheduling.segment import Segment
+from penstock.qos.scheduling.simple_segment import SimpleSegment
+from penstock.qos.scheduling.starvation import StarvationFree
+from penstock.qos.scheduling.threshold import NORMAL, Threshold
+from penstock.qos.scheduling.weighted_round_robin import WeightedRoundRobin
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +43,73 @@ class Strategy:
     description
         One line for people.
     make
-        Makes the policy of the values of its parameters.
+        Makes the policy of the values of its own parameters.
+    own
+        Parameters that only this strategy has.
+    starves
+        Whether something could wait for ever if the oldest were not picked now and then; that is then done by default.
     """
 
     description: str
     make: Callable[..., Policy]
-    parameters: tuple[Parameter, ...] = ()
+    own: tuple[Parameter, ...] = ()
+    starves: bool = True
 
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All that can be told."""
+        every = 50 if self.starves else 0
+        return (
+            *self.own,
+            Parameter("oldest_every", whole_number(0), every, "each so many picks one goes to what has waited longest; 0: never"),
+            Parameter("max_age", duration_ns, None, "what has waited longer goes first, such as 10 seconds, > 0; not given: never"),
+        )
+
+
+_DYNAMIC = Parameter("dynamic", yes_or_no, False, "multiply priorities by age and size of what waits; does not stop starvation")
 
 POLICIES: Mapping[str, Strategy] = {
     "round_robin": Strategy(
-        "Operators take turns; nobody waits long.",
+        "Operators take turns; nothing waits long.",
         RoundRobin,
         (Parameter("slices", whole_number(1), 1, "slices served per visit, >= 1"),),
+        starves=False,
     ),
-    "path_capacity": Strategy("The path that takes in rows fastest first: least mean latency per input row.", PathCapacity),
+    "weighted_round_robin": Strategy(
+        "Operators take turns, those of queries with more weight more often.",
+        WeightedRoundRobin,
+        (Parameter("weights", weights, None, "weights of queries by name, > 0; not given: those of their terms"),),
+        starves=False,
+    ),
+    "fifo": Strategy("What has waited longest first, through to its answers: the shortest tail of latency.", Fifo, starves=False),
+    "greedy": Strategy("The operator that releases memory fastest first; to compare.", Greedy, (_DYNAMIC,)),
+    "chain": Strategy("The operator on the steepest part of its path first: short queues, late answers.", Chain, (_DYNAMIC,)),
+    "path_capacity": Strategy(
+        "The path that takes in rows fastest first: least mean latency per input row.", PathCapacity, (_DYNAMIC,)
+    ),
+    "path_answers": Strategy("The path that makes answers fastest first: least mean latency per answer.", PathAnswers, (_DYNAMIC,)),
+    "greedy_segment": Strategy(
+        "Segments that release memory fastest first, cut in one pass; to compare.", GreedySegment, (_DYNAMIC,)
+    ),
+    "segment": Strategy("Segments that release memory fastest first: shortest queues.", Segment, (_DYNAMIC,)),
+    "simple_segment": Strategy(
+        "Two segments per path: queues almost as short, answers almost as soon.", SimpleSegment, (_DYNAMIC,)
+    ),
+    "threshold": Strategy(
+        "Paths until queues take much memory, then segments until they take little.",
+        Threshold,
+        (
+            Parameter("memory", size, ..., "for the queues of a shard, such as 200 MB, > 0"),
+            Parameter(
+                "beta", number(above=0.5, below=1), 0.9, "saving begins at this part of the memory at the latest, 0.5 < x < 1"
+            ),
+            Parameter("upper", size, None, "where saving begins, < memory; not given: reckoned from the mean"),
+            Parameter("lower", size, None, "where saving ends, < upper; not given: reckoned from the mean"),
+            Parameter("normal", one_of(*NORMAL), "path_capacity", f"what picks otherwise: {' or '.join(NORMAL)}"),
+            _DYNAMIC,
+        ),
+    ),
+    "earliest_deadline": Strategy("What must be answered first first; needs queries that say until when.", EarliestDeadline),
 }
 
 #: What chooses unless somebody says otherwise.
@@ -54,4 +127,7 @@ def make_policy(name: str, parameters: Mapping[str, Any] | None = None) -> Polic
     strategy = POLICIES.get(name)
     if strategy is None:
         raise InvalidDeclaration(f"there is no scheduling strategy '{name}'; {suggestion(name, POLICIES)}")
-    return strategy.make(**values_of(name, strategy.parameters, parameters or {}))
+    values = values_of(name, strategy.parameters, parameters or {})
+    oldest_every, max_age_ns = values.pop("oldest_every"), values.pop("max_age")
+    policy = strategy.make(**values)
+    return StarvationFree(policy, oldest_every, max_age_ns) if oldest_every or max_age_ns else policy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.plan.analysis.estimation import bytes_text
+from penstock.qos.scheduling.capacities import per_ns
 from penstock.qos.scheduling.trees import Step
 
 
@@ -56,3 +57,15 @@ def step_text(step: Step) -> str:
         f"'{step.operator}': {time_text(price.share_ns)} and {bytes_text(price.row_bytes)} a row, {number_text(price.selectivity)}"
         f" rows out for each; {number_text(step.reach)} come here for a row that enters"
     )
+
+
+def release_text(released: float, nanoseconds: float) -> str:
+    """How fast memory is released.
+
+    Examples
+    --------
+    >>> release_text(40, 200)
+    '200.0 MB/s, as a row that enters releases 40 B in 200 ns'
+    """
+    rate = bytes_text(float(per_ns(released, nanoseconds)) * 1e9)
+    return f"{rate}/s, as a row that enters releases {bytes_text(float(released))} in {time_text(nanoseconds)}"
