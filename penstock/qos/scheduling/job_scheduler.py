@@ -1,0 +1,466 @@
+"""What all strategies share that schedule jobs: an arrival at an operator, with everything it still sets going.
+
+They differ in what a job is and is worth (`prospects`), in the order of waiting jobs, and in what may interrupt the running one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from math import inf
+from typing import Any
+
+from penstock.kernel.work import Choice, Item, Place, Queue, WaitingWork, WorkPlan
+from penstock.model.batch import Batch
+from penstock.model.elements import NEVER, Heartbeat
+from penstock.model.punctuation import Punctuation
+from penstock.qos.scheduling.last_ditch import LastDitch
+from penstock.qos.scheduling.prospects import Known, ProfitOf, Prospect, Valuation, Worth, known_places, usable
+
+#: So many items of a queue are looked at behind the first that is not late.
+LOOKED_AT = 64
+
+
+class Order(Enum):
+    """Which waiting job is the next."""
+
+    #: The one that earns most for its time; among equals the one that is due first.
+    PROFIT = "profit"
+    #: The one that can wait least; among equals the one that earns most for its time.
+    DEADLINE = "deadline"
+    #: The one that earns most for its time; among equals the one that can wait least.
+    PROFIT_DEADLINE = "profit_deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """An item that can run now, with all that belongs to the same job.
+
+    Parameters
+    ----------
+    operator, position
+        Where the item is.
+    number
+        Of the arrival.
+    own_ns, cost_ns
+        Time of the operator, and of the whole job.
+    profit
+        Of the rows that will be in time.
+    laxity_ns, deadline_ns
+        How long it can wait, and when it must have ended.
+    places
+        Where the job leads.
+    """
+
+    operator: str
+    port: int
+    position: int
+    number: int
+    own_ns: int
+    cost_ns: float
+    profit: float
+    laxity_ns: float
+    deadline_ns: float
+    places: tuple[Place, ...]
+
+    @property
+    def density(self) -> float:
+        return self.profit / self.cost_ns if self.cost_ns > 0 else inf
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.operator, self.port, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The job that was begun: an arrival, and where its job leads."""
+
+    number: int
+    places: tuple[Place, ...]
+
+
+class SchedulesJobs:
+    """Base of the strategies that choose between arrivals, and so see their deadlines.
+
+    The running job goes on until it is done, unless something happens that lets the others be looked at: rows come in (or, job by
+    job, rows reach any queue), or a waiting job must start now. Elements without rows run as soon as they are in front.
+
+    Nothing is dropped. A job that cannot be in time is late from then on: rows that are not may overtake it, and it is served,
+    the oldest first, when nothing else waits. Of the items of one operator and port the oldest that is not late goes first.
+
+    Parameters
+    ----------
+    valuation
+        What belongs to a job, and what it is worth.
+    order
+        Which waiting job is the next.
+    last_ditch
+        The test for jobs that must start now; None: jobs are late only when even the newest row is no longer of use.
+    profit
+        Whether profit is a share of all answers of a query (`answers`), or of the rows that enter (`weight`).
+    splitting
+        Whether rows of an item that can still be in time count if others cannot. Without, the oldest row decides.
+
+    Notes
+    -----
+    Differs from the source. A job is what lies behind the waiting item, reckoned by the same rule, and not the rest of what was
+    reckoned when it came in; for the repaired rule that earns at least as much. Queries have validities, not inputs: a job is
+    late when no query behind it can be answered in time, and until then only the others count. Late rows of an item run with the
+    rows behind them, because the kernel cannot take rows from the middle; so they count as cost, but not as profit. What has
+    left a job slice by slice is no longer part of its profit.
+    """
+
+    def __init__(
+        self,
+        valuation: Valuation,
+        order: Order,
+        last_ditch: LastDitch | None = None,
+        profit: ProfitOf = "answers",
+        splitting: bool = True,
+        rescheduling_at_every_job: bool = False,
+    ) -> None:
+        self._valuation = valuation
+        self._order = order
+        self._last_ditch = last_ditch
+        self._profit = profit
+        self._splitting = splitting or last_ditch is None
+        self._at_every_job = rescheduling_at_every_job
+        self._plan: WorkPlan | None = None
+        self._known: dict[Place, Known] = {}
+        self._position: dict[str, int] = {}
+        #: Rows that came to each entrance: as the present profits have it, and newly counted.
+        self._rates: dict[Place, float] = {}
+        self._arrivals: dict[Place, float] = {}
+        self._running: Running | None = None
+        #: Of each operator: how many items at the front of its queue are late.
+        self._late: dict[str, int] = {}
+        #: Jobs that have asked to interrupt the running one; each may do so once.
+        self._asked: set[tuple[str, int, int]] = set()
+        self._has_news = True
+        self._items = 0
+        #: When the next waiting job must start.
+        self._critical_ns = inf
+        #: When something was picked last, and how long something picked took.
+        self._picked_ns: int | None = None
+        self._slice_ns = 0
+        #: How often waiting jobs were compared.
+        self.reschedulings = 0
+
+    # Plans and arrivals
+
+    def plan(self, plan: WorkPlan) -> None:
+        if plan == self._plan:
+            return
+        if self._plan is not None:
+            self._rates = dict(self._arrivals)
+            self._arrivals = {place: rows / 2 for place, rows in self._arrivals.items()}
+            self._late, self._asked, self._running = {}, set(), None
+        self._plan = plan
+        self._has_news = True
+        self._reckon(plan)
+
+    def _reckon(self, plan: WorkPlan) -> None:
+        plan = usable(plan)
+        self._worth = Worth(plan, self._profit, self._rates)
+        self._known = known_places(plan, self._worth)
+        self._position = {operator.id: position for position, operator in enumerate(plan.operators)}
+        self._ports = {operator.id: len(operator.prices) for operator in plan.operators}
+
+    def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
+        """Rows from outside: profits are shares of how many come, and waiting jobs are compared again."""
+        if item.rows:
+            self._has_news = True
+            place = operator, item.port
+            self._arrivals[place] = self._arrivals.get(place, 0.0) + item.rows
+
+    # Picking
+
+    def pick(self, work: WaitingWork) -> Choice | None:
+        if not work.waiting:
+            return None
+        mark = self._mark(work)
+        if mark is not None:
+            return mark
+        self._measure(work.now_ns)
+        job = self._going_on(work)
+        has_news = self._is_news(work)
+        if job is None or has_news or work.now_ns + self._horizon_ns(job) > self._critical_ns:
+            job = self._compared(work, job, has_news)
+        if self._at_every_job:
+            self._items = _count(work)
+        return Choice(job.operator, job.position) if job is not None else self._in_background(work)
+
+    def _mark(self, work: WaitingWork) -> Choice | None:
+        """An element without rows that is in front of a queue."""
+        found = [queue.operator for queue in work.waiting.values() if not queue.head.rows]
+        if not found:
+            return None
+        operator = min(found, key=self._position_of)
+        self._forget_late_head(operator)
+        self._items -= 1
+        return Choice(operator)
+
+    def _position_of(self, operator: str) -> tuple[int, str]:
+        """Sorts operators as the plan does; those that it does not know are last."""
+        return self._position.get(operator, len(self._position)), operator
+
+    def _measure(self, now_ns: int) -> None:
+        if self._picked_ns is not None and now_ns > self._picked_ns:
+            self._slice_ns = now_ns - self._picked_ns
+        self._picked_ns = now_ns
+
+    def _horizon_ns(self, job: WaitingJob) -> int:
+        """How long the others wait at least if this job goes on: what is picked may be a slice of its item."""
+        return min(job.own_ns, self._slice_ns) if self._slice_ns else job.own_ns
+
+    def _is_news(self, work: WaitingWork) -> bool:
+        has_news = self._has_news or (self._at_every_job and _count(work) > self._items)
+        self._has_news = False
+        return has_news
+
+    def _going_on(self, work: WaitingWork) -> WaitingJob | None:
+        """What is left of the running job; older items in the same queue go first."""
+        running, found = self._running, []
+        for place in running.places if running is not None else ():
+            queue = work.waiting.get(place[0])
+            if queue is not None and running is not None and self._holds(queue, place[1], running.number):
+                found += [job for job in self._jobs_of(queue, work.now_ns) if job.port == place[1]]
+        # Among equals what is nearest to the answers.
+        return max(found, key=lambda job: (job.density, self._position_of(job.operator), job.port), default=None)
+
+    def _holds(self, queue: Queue, port: int, number: int) -> bool:
+        """Whether rows of an arrival are in a queue, as far as is looked."""
+        first = self._late.get(queue.operator, 0)
+        near = islice(queue.items, first, first + LOOKED_AT)
+        return any(item.number == number and item.port == port and item.rows for item in near)
+
+    def _compared(self, work: WaitingWork, running: WaitingJob | None, has_news: bool) -> WaitingJob | None:
+        """The job to run after a look at all of them."""
+        jobs = [job for queue in work.waiting.values() for job in self._jobs_of(queue, work.now_ns)]
+        self.reschedulings += 1
+        self._critical_ns = inf
+        if not jobs:
+            self._running = None
+            return None
+        jobs.sort(key=self._rank)
+        if running is None or (has_news and self._is_better(jobs[0], running)):
+            running = self._begun(jobs[0])
+        if self._last_ditch is not None:
+            running = self._after_last_ditch(jobs, running, self._last_ditch)
+        return running
+
+    def _begun(self, job: WaitingJob) -> WaitingJob:
+        self._running = Running(job.number, job.places)
+        return job
+
+    def _rank(self, job: WaitingJob) -> tuple[float, float, int, tuple[int, str], int]:
+        """Smaller is earlier; ties by age and plan."""
+        place = self._position_of(job.operator)
+        if self._order is Order.DEADLINE:
+            return job.laxity_ns, -job.density, job.number, place, job.port
+        second = job.deadline_ns if self._order is Order.PROFIT else job.laxity_ns
+        return -job.density, second, job.number, place, job.port
+
+    def _is_better(self, job: WaitingJob, running: WaitingJob) -> bool:
+        if self._order is Order.DEADLINE:
+            return job.laxity_ns < running.laxity_ns
+        return job.density > running.density
+
+    def _after_last_ditch(self, jobs: Sequence[WaitingJob], running: WaitingJob, test: LastDitch) -> WaitingJob:
+        """Ask for every job that must start now, the most urgent first; then note when the next one must."""
+        self._asked &= {job.key for job in jobs}
+        for job in sorted(jobs, key=lambda job: (job.laxity_ns, -job.density)):
+            if job.laxity_ns >= self._horizon_ns(running):
+                break
+            if job.key in self._asked or self._is_running(job):
+                continue
+            self._asked.add(job.key)
+            if test.interrupts(job, running):
+                running = self._begun(job)
+        asking = (job.laxity_ns for job in jobs if job.key not in self._asked and not self._is_running(job))
+        self._critical_ns = (self._picked_ns or 0) + min(asking, default=inf)
+        return running
+
+    def _is_running(self, job: WaitingJob) -> bool:
+        running = self._running
+        return running is not None and job.number == running.number and (job.operator, job.port) in running.places
+
+    def _in_background(self, work: WaitingWork) -> Choice:
+        """The oldest late item."""
+        queue = min(work.waiting.values(), key=lambda queue: (queue.head.age_key, self._position_of(queue.operator)))
+        self._forget_late_head(queue.operator)
+        return Choice(queue.operator)
+
+    def _forget_late_head(self, operator: str) -> None:
+        """It may have been a slice of it only; then it is found late again."""
+        if self._late.get(operator, 0) > 1:
+            self._late[operator] -= 1
+        else:
+            self._late.pop(operator, None)
+
+    # Jobs
+
+    def _jobs_of(self, queue: Queue, now_ns: int) -> Iterator[WaitingJob]:
+        """The oldest item of each port that is not late, if it may overtake those before it (see `Queue.overtaking`)."""
+        items = queue.items
+        ports: set[int] = set()
+        position = self._known_late(queue, now_ns)
+        end = min(len(items), position + LOOKED_AT)
+        while position < end:
+            item = items[position]
+            if item.rows and item.port not in ports:
+                job = self._job(queue.operator, position, item, now_ns)
+                if job is not None:
+                    ports.add(item.port)
+                    yield job
+                    if len(ports) == self._ports.get(queue.operator, 1):
+                        return
+                elif not ports:
+                    self._late[queue.operator] = position + 1
+                    end = min(len(items), position + 1 + LOOKED_AT)
+            if not isinstance(item.element, Batch | Heartbeat | Punctuation):
+                return
+            position += 1
+
+    def _known_late(self, queue: Queue, now_ns: int) -> int:
+        """How many items at the front are late; zero if somebody else has taken some of them away."""
+        late = self._late.get(queue.operator, 0)
+        if not late:
+            return 0
+        if late <= len(queue.items):
+            last = queue.items[late - 1]
+            if last.rows and self._job(queue.operator, late - 1, last, now_ns) is None:
+                return late
+        del self._late[queue.operator]
+        return 0
+
+    def _job(self, operator: str, position: int, item: Item, now_ns: int) -> WaitingJob | None:
+        """None if it is late."""
+        known = self._known.get((operator, item.port))
+        if known is None or not known.validities:
+            return self._worthless(operator, position, item, known)
+        own_ns = known.price.of(item.rows)
+        counted = known.validities
+        while counted:
+            prospect = known.prospects.get(counted)
+            if prospect is None:
+                prospect = known.prospects[counted] = self._valuation.prospect(known.tree, counted, self._worth)
+            stakes = [self._stake(item, earning, own_ns, now_ns) for earning in prospect.earnings]
+            missed = sum(1 << earning[0] for earning, stake in zip(prospect.earnings, stakes, strict=True) if stake[1] < 0)
+            if not missed:
+                return _waiting_job(operator, position, item, own_ns, prospect, stakes)
+            counted &= ~missed
+        return None
+
+    def _worthless(self, operator: str, position: int, item: Item, known: Known | None) -> WaitingJob:
+        """Nobody is answered by it, so it never is late."""
+        own_ns = known.price.of(item.rows) if known is not None else 0
+        places = ((operator, item.port),)
+        return WaitingJob(operator, item.port, position, item.number, own_ns, own_ns or 1, 0.0, inf, inf, places)
+
+    def _stake(self, item: Item, earning: tuple[int, float, float], own_ns: int, now_ns: int) -> tuple[float, float, float]:
+        """Profit that can still be earned, laxity and deadline, for the queries of one validity; below zero it is too late."""
+        number, profit, behind_ns = earning
+        rows = item.rows
+        needed_ns = own_ns + behind_ns * rows if self._last_ditch is not None else 0.0
+        validity = self._worth.validities[number]
+        by_arrival = inf if validity.after_arrival_us is None else item.since_ns + validity.after_arrival_us * 1_000
+        if by_arrival - now_ns - needed_ns < 0:
+            return 0.0, -inf, by_arrival
+        oldest_us = item.oldest_us
+        if validity.after_event_us is None or oldest_us == NEVER:
+            return profit * rows, by_arrival - now_ns - needed_ns, by_arrival
+        # A row from the future is no younger than its arrival.
+        valid_us, since_us = validity.after_event_us, item.since_ns // 1_000
+        deadline = min((min(oldest_us, since_us) + valid_us) * 1_000, by_arrival)
+        if deadline - now_ns - needed_ns < 0:
+            rows, oldest_us = self._rows_in_time(item, (now_ns + needed_ns) / 1_000 - valid_us, since_us)
+            if not rows:
+                return 0.0, -inf, deadline
+            deadline = min((oldest_us + valid_us) * 1_000, by_arrival)
+        return profit * rows, deadline - now_ns - needed_ns, deadline
+
+    def _rows_in_time(self, item: Item, bound_us: float, since_us: int) -> tuple[int, int]:
+        """How many rows are not older than a time, and the event time of the oldest of them."""
+        if not self._splitting or since_us < bound_us or not isinstance(item.element, Batch):
+            return 0, 0
+        fresh = item.element.ts[item.element.ts >= bound_us]
+        return (len(fresh), min(int(fresh.min()), since_us)) if len(fresh) else (0, 0)
+
+    # State
+
+    def snapshot(self) -> Mapping[str, Any]:
+        running = self._running
+        return {
+            "running": None if running is None else [running.number, [list(place) for place in running.places]],
+            "late": dict(self._late),
+            "asked": sorted(map(list, self._asked)),
+            "has_news": self._has_news,
+            "items": self._items,
+            "critical_ns": None if self._critical_ns == inf else self._critical_ns,
+            "picked_ns": self._picked_ns,
+            "slice_ns": self._slice_ns,
+            "reschedulings": self.reschedulings,
+            "rates": _listed(self._rates),
+            "arrivals": _listed(self._arrivals),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        running = state.get("running")
+        self._running = None if running is None else Running(running[0], tuple((name, port) for name, port in running[1]))
+        self._late = dict(state.get("late", {}))
+        self._asked = {(operator, port, number) for operator, port, number in state.get("asked", ())}
+        self._has_news = state.get("has_news", True)
+        self._items = state.get("items", 0)
+        critical_ns = state.get("critical_ns")
+        self._critical_ns = inf if critical_ns is None else critical_ns
+        self._picked_ns = state.get("picked_ns")
+        self._slice_ns = state.get("slice_ns", 0)
+        self.reschedulings = state.get("reschedulings", 0)
+        self._arrivals = _by_place(state.get("arrivals", ()))
+        rates = _by_place(state.get("rates", ()))
+        if rates != self._rates:
+            self._rates = rates
+            if self._plan is not None:
+                self._reckon(self._plan)
+
+    def explained(self) -> Sequence[str]:
+        if self._plan is None:
+            return []
+        lines = [_terms_line(self._plan, query) for query in self._worth.queries]
+        for entrance in self._worth.entrances:
+            lines.append(f"rows that enter at '{entrance.operator}', port {entrance.port}:")
+            lines += (f"  {line}" for line in self._valuation.explained(entrance, self._known, self._worth))
+        return lines
+
+
+def _waiting_job(
+    operator: str, position: int, item: Item, own_ns: int, prospect: Prospect, stakes: Sequence[tuple[float, float, float]]
+) -> WaitingJob:
+    profit = sum(stake[0] for stake in stakes)
+    laxity_ns = min((stake[1] for stake in stakes), default=inf)
+    deadline_ns = min((stake[2] for stake in stakes), default=inf)
+    cost_ns = own_ns + prospect.behind_ns * item.rows
+    return WaitingJob(operator, item.port, position, item.number, own_ns, cost_ns, profit, laxity_ns, deadline_ns, prospect.places)
+
+
+def _count(work: WaitingWork) -> int:
+    return sum(len(queue.items) for queue in work.waiting.values())
+
+
+def _terms_line(plan: WorkPlan, query: str) -> str:
+    terms = plan.terms_of(query)
+    limits = [(terms.after_event_us, "its rows' time"), (terms.after_arrival_us, "their arrival")]
+    texts = [f"{us / 1e6:.6g} s after {what}" for us, what in limits if us is not None]
+    return f"{query}: weight {terms.weight:.6g}, of use until {' and '.join(texts) or 'any time'}"
+
+
+def _listed(counts: Mapping[Place, float]) -> list[list[Any]]:
+    return [[*place, rows] for place, rows in sorted(counts.items())]
+
+
+def _by_place(listed: Sequence[Sequence[Any]]) -> dict[Place, float]:
+    return {(operator, port): rows for operator, port, rows in listed}
