@@ -62,8 +62,9 @@ def _complain(text: str) -> None:
     Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
 
 
-def _known_policy(name: str) -> str:
-    make_policy(name)
+def _known_policy(name: str | None) -> str | None:
+    if name is not None:
+        make_policy(name)
     return name
 
 
@@ -101,8 +102,8 @@ def run(
     master: Annotated[str | None, typer.Option(help="Spark master as for spark-submit, such as local[4].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
     policy: Annotated[
-        str, typer.Option(callback=_known_policy, help=f"Which operator of a shard runs next: {', '.join(POLICIES)}.")
-    ] = "round_robin",
+        str | None, typer.Option(callback=_known_policy, help=f"Which waiting work goes first: {', '.join(POLICIES)}.")
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Time operators may work per micro-batch, such as '800 ms'.")] = None,
     quarantine: Annotated[Path | None, typer.Option(help="Directory for refused rows. Default: in the checkpoint.")] = None,
     watch_joins: Annotated[
@@ -164,6 +165,21 @@ def tune(
 
     number = tune_application(file, query, settings, checkpoint or default_checkpoint(file))
     print(f"decision {number}: the next micro-batch of '{query}' obeys it")
+
+
+@app.command()
+def policy(
+    file: File,
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(POLICIES)}.")],
+    settings: Annotated[list[str] | None, typer.Argument(metavar="PARAMETER=VALUE …", help="Such as max_age='10 seconds'.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of the run. Default: .penstock/NAME.")] = None,
+) -> None:
+    """Choose, while an application runs, which waiting work goes first, from its next micro-batch on."""
+    from penstock.apps.running import default_checkpoint
+    from penstock.apps.tuning import set_policy
+
+    number = set_policy(file, name, settings or [], checkpoint or default_checkpoint(file))
+    print(f"decision {number}: from the next micro-batch on '{name}' chooses what runs next")
 
 
 @app.command()

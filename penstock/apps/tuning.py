@@ -1,4 +1,4 @@
-"""`penstock tune` and `penstock heartbeat`: tell a running application something from another terminal."""
+"""`penstock tune`, `policy` and `heartbeat`: tell a running application something from another terminal."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption, StateFormat, UserError
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
-from penstock.lowering.tuning import tuning
-from penstock.model.elements import Control
+from penstock.lowering.tuning import check_decision, tuning
+from penstock.model.elements import POLICY, Control
 from penstock.runners.editions.changes import changed
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
@@ -26,6 +26,14 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
     """
     place, job = _running(name, checkpoint)
     return _decided(place, tuning(job, query, parse_settings(settings)))
+
+
+def set_policy(name: str, policy: str, settings: list[str], checkpoint: Path) -> int:
+    """Let another strategy choose the work of the run of a checkpoint; returns the decision's number."""
+    place, job = _running(name, checkpoint)
+    decision = Control(0, POLICY, {"name": policy, **parse_settings(settings)})
+    check_decision(job, decision)
+    return _decided(place, decision)
 
 
 def send_heartbeat(name: str, stream: str, moment: str, partition: int | None, checkpoint: Path) -> int:

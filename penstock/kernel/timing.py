@@ -13,12 +13,12 @@ import pyarrow as pa
 from penstock.kernel.work import Terms
 from penstock.model.batch import Batch
 from penstock.model.schema import TIMESTAMP
+from penstock.model.service import TIMING_COLUMNS
 
 #: Ages of answers are counted in classes: each ends at twice the one before, the first at a millisecond.
 _FIRST_AGE_NS, AGE_CLASSES = 1_000_000, 24
 #: Columns of answers that show whether they are in time.
-MADE, DEADLINE, LATE = "produced_at", "deadline", "late"
-TIMING_FIELDS = (pa.field(MADE, TIMESTAMP), pa.field(DEADLINE, TIMESTAMP), pa.field(LATE, pa.bool_()))
+TIMING_FIELDS = tuple(map(pa.field, TIMING_COLUMNS, (TIMESTAMP, TIMESTAMP, pa.bool_())))
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from penstock.language.constraints import declare_constraints
 from penstock.language.dialect import Statement, parse_query_statement, parse_statements
 from penstock.language.functions import declare_function
 from penstock.language.generators import check_references
+from penstock.language.quality_clauses import PolicyStatement, chosen_policy
 from penstock.language.queries import build
 from penstock.language.streams import declare
 from penstock.language.syntax import FunctionStatement, QueryStatement, StreamStatement, Word
@@ -105,6 +106,8 @@ class _Application:
                     self.catalog.add_stream(declare(statement))
             elif isinstance(statement, ConstraintStatement):
                 constraints.append(statement)
+            elif isinstance(statement, PolicyStatement):
+                self._set_policy(statement)
             else:
                 self._waiting[statement.name.text.lower()] = statement
         streams = [statement for statement in statements if isinstance(statement, StreamStatement)]
@@ -113,6 +116,10 @@ class _Application:
         for name in list(self._waiting):
             if name in self._waiting:
                 self._build_waiting(name)
+
+    def _set_policy(self, statement: PolicyStatement) -> None:
+        with _located(statement):
+            self.catalog.policy = chosen_policy(statement)
 
     def _declare_constraints(self, statements: list[ConstraintStatement]) -> None:
         """Once all names are known, and before a query needs them."""
@@ -125,11 +132,15 @@ class _Application:
         seen: dict[tuple[str, type | None], Statement] = {}
         for statement in statements:
             # Functions and constraints have names of their own.
-            apart = isinstance(statement, FunctionStatement | ConstraintStatement)
-            name = statement.name.text.lower(), type(statement) if apart else None
+            apart = isinstance(statement, FunctionStatement | ConstraintStatement | PolicyStatement)
+            # There is one strategy, whatever it is called.
+            called = "" if isinstance(statement, PolicyStatement) else statement.name.text.lower()
+            name = called, type(statement) if apart else None
             if name in seen:
                 line = seen[name].name.place.line
                 text = f"'{statement.name.text}' is declared twice, first in line {line}; rename one of them"
+                if isinstance(statement, PolicyStatement):
+                    text = f"SET POLICY stands twice, first in line {line}; keep one"
                 raise InvalidDeclaration(text, statement.name.place)
             seen[name] = statement
 

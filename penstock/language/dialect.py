@@ -17,6 +17,7 @@ from penstock.language.clauses import Located
 from penstock.language.constraint_clauses import ConstraintParser, ConstraintStatement
 from penstock.language.event_clauses import EventParser
 from penstock.language.match_clauses import MatchParser
+from penstock.language.quality_clauses import PolicyStatement, QualityParser, TermsText
 from penstock.language.syntax import (
     ColumnText,
     Format,
@@ -31,7 +32,7 @@ from penstock.language.syntax import (
 )
 from penstock.model.nesting import too_deep
 
-Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement
+Statement = StreamStatement | QueryStatement | FunctionStatement | ConstraintStatement | PolicyStatement
 
 _CONSTRAINTS = ("UNIQUE", "CLUSTERED", "ORDERED")
 _SELECTS = (TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH)
@@ -40,7 +41,7 @@ UNNAMED = "query"
 _POLICY_SUBJECTS = ("LATE ROWS", "BAD ROWS", "VIOLATION")
 
 
-class PenstockParser(MatchParser, EventParser, ConstraintParser):
+class PenstockParser(MatchParser, EventParser, ConstraintParser, QualityParser):
     """The statements of the language; `statements` and `query` are its doors."""
 
     def statements(self, tokens: list[Token], sql: str, source: str) -> list[Statement]:
@@ -62,10 +63,11 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
     def _parse_declaration(self) -> Statement:
         if self._curr.token_type in _SELECTS or self._is("EVENT"):
             return self._parse_query_body(Word(UNNAMED, self._place()), is_bare=True)
+        if self._match(TokenType.SET):
+            return self._parse_policy_statement()
         if not self._match(TokenType.CREATE):
-            raise self._mistake(
-                expected(self._curr.text, ["CREATE STREAM", "CREATE CQ", "CREATE FUNCTION"], "at the start of a statement")
-            )
+            legal = ["CREATE STREAM", "CREATE CQ", "CREATE FUNCTION", "SET POLICY"]
+            raise self._mistake(expected(self._curr.text, legal, "at the start of a statement"))
         kind = self._choose(("STREAM", "CQ", "FUNCTION", "CONSTRAINT", "CONSTRAINTS"), "after CREATE")
         if kind.text == "STREAM":
             return self._parse_stream_statement()
@@ -216,6 +218,9 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             self._once(statement.idle, first)
             self._expect("AFTER", context="after IDLE")
             statement.idle = self._parse_amount()
+        elif self._match_text_seq("VALID"):
+            self._once(statement.validity, first)
+            statement.validity = self._parse_validity()
         elif self._match(TokenType.ON):
             subject = self._choose((*_POLICY_SUBJECTS, "BAD PUNCTUATION"), "after ON")
             self._once(statement.policies.get(subject.text), first)
@@ -228,6 +233,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
                 "PUNCTUATIONS FROM",
                 "PARTITIONED BY",
                 "IDLE AFTER",
+                "VALID FOR",
                 *(f"ON {word}" for word in _POLICY_SUBJECTS),
                 "PUNCTUATE",
                 "';'",
@@ -242,10 +248,14 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
         begin = self._parse_time("BEGIN") if self._match_text_seq("BEGIN") else None
         end = self._parse_time("END") if self._match_text_seq("END") else None
         emit_partial = bool(self._match_text_seq("EMIT", "PARTIAL"))
+        terms = self._parse_terms()
         if not self._match(TokenType.ALIAS):
             legal = ["AS", *(["EMIT PARTIAL"] if not emit_partial else []), *(["END"] if not end else [])]
+            legal += ["VALID FOR"] if terms.validity is None else []
+            legal += ["WEIGHT"] if terms.weight is None else []
+            legal += ["SHOW TIMING"] if not terms.shows_timing else []
             raise self._mistake(expected(self._curr.text if self._curr else "", legal, "before the select"))
-        return self._parse_query_body(name, begin, end, emit_partial)
+        return self._parse_query_body(name, begin, end, emit_partial, terms=terms)
 
     def _parse_query_body(
         self,
@@ -254,6 +264,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
         end: Word | None = None,
         emit_partial: bool = False,
         is_bare: bool = False,
+        terms: TermsText | None = None,
     ) -> QueryStatement:
         if self._match(TokenType.WITH, advance=False):
             raise self._mistake("WITH is not available; give the inner select a name with CREATE CQ")
@@ -271,7 +282,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser):
             while self._match(TokenType.COMMA):
                 outputs.append(self._parse_format())
         text = Text(self.sql, self.source)
-        return QueryStatement(text, name, select, begin, end, emit_partial, tuple(outputs), is_bare, event)
+        return QueryStatement(text, name, select, begin, end, emit_partial, tuple(outputs), is_bare, event, terms or TermsText())
 
     def _parse_time(self, clause: str) -> Word:
         self._match_text_seq("TIMESTAMP")

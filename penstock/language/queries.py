@@ -24,6 +24,7 @@ from penstock.language.lifetimes import bounded, with_partial_windows
 from penstock.language.match_clauses import MatchText, match_of
 from penstock.language.match_recognize import row_query
 from penstock.language.outer_joins import Step, join_in_order
+from penstock.language.quality_clauses import TermsText, validity, weight
 from penstock.language.resolve import Input, Scope, check_condition, named, renamed
 from penstock.language.syntax import QueryStatement, Text, WindowClause, Word, window_of
 from penstock.language.unions import aligned
@@ -32,6 +33,7 @@ from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
+from penstock.model.service import TIMING_COLUMNS
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.analysis.filtering import FEWEST, is_orderable
 from penstock.plan.catalog import Catalog, ContinuousQuery
@@ -89,7 +91,18 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
     plan = _event(statement, statement.event, context) if statement.event else bounded(_select(statement, context), life)
     destinations = tuple(Destination(output.name.text.lower(), output.options) for output in statement.outputs)
-    return ContinuousQuery(statement.name.text, plan, life, destinations)
+    terms = statement.terms or TermsText()
+    _refuse_columns_of_timing(statement, terms, plan)
+    return ContinuousQuery(
+        statement.name.text, plan, life, destinations, weight(terms.weight), validity(terms.validity, clock), terms.shows_timing
+    )
+
+
+def _refuse_columns_of_timing(statement: QueryStatement, terms: TermsText, plan: Node) -> None:
+    taken = [name for name in TIMING_COLUMNS if name in plan.schema]
+    if terms.shows_timing and taken:
+        text = f"SHOW TIMING adds the columns {', '.join(TIMING_COLUMNS)}, and the select has {' and '.join(taken)} already"
+        raise InvalidPlan(f"{text}; call its own otherwise", statement.name.place)
 
 
 def _select(statement: QueryStatement, context: Context) -> Node:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, SyntaxMistake, UnknownColumn
 from penstock.language.generators import generator, row_count
+from penstock.language.quality_clauses import validity
 from penstock.language.syntax import ColumnText, StreamStatement, Word, expected
 from penstock.language.windows import length
 from penstock.model.declarations import (
@@ -64,6 +65,7 @@ def declare(statement: StreamStatement) -> StreamDeclaration:
         position_column=position,
         partitions=_partition_count(statement),
         idle_us=_idle(statement),
+        validity=validity(statement.validity, bool(pa.types.is_timestamp(schema[timestamp].type))),
         arrival_time=statement.watermark is None,
         generators=tuple(generator(clause, schema, statement.text) for clause in statement.generators),
     )

@@ -17,6 +17,7 @@ from penstock.expressions.literals import shortened
 
 if TYPE_CHECKING:
     from penstock.language.event_clauses import EventText
+    from penstock.language.quality_clauses import TermsText, ValidityText
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,7 @@ class StreamStatement:
     partitions: Word | None = None
     #: After how long a silent source partition is waited for no longer.
     idle: Amount | None = None
+    validity: ValidityText | None = None
     #: LATE ROWS, BAD ROWS, VIOLATION, BAD PUNCTUATION to the policy's word.
     policies: dict[str, Word] = field(default_factory=dict)
 
@@ -177,6 +179,8 @@ class QueryStatement:
     is_bare: bool = False
     #: A pattern instead of a select, which then only lists its sources.
     event: EventText | None = None
+    #: What is asked of the service.
+    terms: TermsText | None = None
 
 
 def window_of(source: exp.Expr) -> WindowClause | None:

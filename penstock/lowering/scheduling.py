@@ -7,10 +7,11 @@ from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from penstock.errors import InvalidConfiguration, suggestion
+from penstock.errors import InvalidConfiguration, PenstockError, suggestion
 from penstock.kernel.work import Price
 from penstock.lowering.jobs import Job
 from penstock.model.elements import BUDGET, POLICY, STATISTICS, Control
+from penstock.plan.catalog import Catalog
 from penstock.qos.scheduling.table import make_policy
 
 _FIGURES = tuple(item.name for item in fields(Price))
@@ -25,6 +26,19 @@ def check_scheduling(job: Job, decision: Control) -> None:
         make_policy(str(named.pop("name", "")), named)
     elif decision.kind == STATISTICS:
         _check_prices(job, decision.detail)
+
+
+def check_policy(catalog: Catalog) -> None:
+    """Refuse a strategy that the text names and that does not exist."""
+    chosen = catalog.policy
+    if chosen is None:
+        return
+    try:
+        make_policy(chosen.name, chosen.parameters)
+    except PenstockError as error:
+        if chosen.place is not None:
+            error.at(chosen.place)
+        raise
 
 
 def _check_budget(detail: Mapping[str, Any]) -> None:

@@ -38,6 +38,7 @@ from penstock.lowering.placing import (
 )
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
+from penstock.lowering.scheduling import check_policy
 from penstock.lowering.table import Recipe, lowering_of, recipe_of, recipe_of_generator
 from penstock.lowering.terms import answer_schema, terms_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
@@ -88,6 +89,7 @@ def build_generations(generations: Iterable[Generation], shards: int, optimise: 
 
 def startable(catalog: Catalog) -> Job:
     """The application as it would run; what would stop it when it starts, such as options that exclude each other, stops here."""
+    check_policy(catalog)
     job = build_job(catalog, shards=1)
     for stage in job.stages:
         for node in stage.graph.nodes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.kernel.timing import TIMING_FIELDS
 from penstock.kernel.work import Terms
 from penstock.model.schema import Field, Schema
-from penstock.model.validity import Since, Validity
+from penstock.model.service import Since, Validity
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import walk
 from penstock.plan.nodes.relational import Scan

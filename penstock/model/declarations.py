@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration
 from penstock.model.schema import Schema, sql_type
-from penstock.model.validity import Validity
+from penstock.model.service import Validity
 
 
 class RowPolicy(StrEnum):

@@ -9,7 +9,7 @@ from penstock.errors import InvalidDeclaration, UnknownStream
 from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
-from penstock.model.validity import Validity
+from penstock.model.service import ChosenPolicy, Validity
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.relational import Reference, Scan
@@ -53,6 +53,8 @@ class Catalog:
     functions: dict[str, UserFunction] = field(default_factory=dict)
     #: What is known of the processes behind events, by name in lower case.
     constraints: dict[str, DeclaredConstraints] = field(default_factory=dict)
+    #: The strategy that SET POLICY names; None: that of whoever runs the application.
+    policy: ChosenPolicy | None = None
 
     def add_constraints(self, declared: DeclaredConstraints) -> None:
         self._refuse_other(self.constraints.get(declared.name.lower()), declared, declared.name, {})

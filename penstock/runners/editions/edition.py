@@ -11,7 +11,9 @@ from penstock.errors import InvalidDeclaration
 from penstock.language.application import extend
 from penstock.lowering.jobs import Generation, Job
 from penstock.lowering.looped import looped
+from penstock.lowering.scheduling import check_policy
 from penstock.lowering.stages import build_generations
+from penstock.lowering.terms import terms_of
 from penstock.plan.catalog import Catalog
 
 #: State of an application belongs to its operators; it is not refused as a whole when the plan is another.
@@ -80,10 +82,13 @@ class Edition:
         return parsed(self.name, self.steps, self.now_us)
 
     def job(self, shards: int) -> Job:
-        """What runs: one stage with the operators of all generations."""
+        """What runs: one stage with the operators of all generations, and what the newest texts ask of the service."""
+        check_policy(self.catalog)
         job = looped(build_generations([self._generation(began) for began in self.generations], shards))
         (stage,) = job.stages
-        return replace(job, stages=(replace(stage, graph=replace(stage.graph, fingerprint=_ANY_PLAN, heirs=dict(self.heirs))),))
+        terms = {query: terms_of(self.catalog, query) for query in job.outputs}
+        graph = replace(stage.graph, fingerprint=_ANY_PLAN, heirs=dict(self.heirs), terms=terms)
+        return replace(job, stages=(replace(stage, graph=graph),))
 
     def _generation(self, began: Began) -> Generation:
         catalog = parsed(self.name, began.steps, began.now_us)

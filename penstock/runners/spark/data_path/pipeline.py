@@ -17,7 +17,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
-from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.spark.data_path.exchange import packed, packed_by_edition
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA
@@ -47,7 +46,6 @@ def build_pipeline(
     read: Callable[[StreamDeclaration], DataFrame | ParquetFiles],
     controls: DataFrame | None,
     run: str,
-    policy: str = DEFAULT,
     quarantine: Quarantine | str = "",
     quarantines: Mapping[str, str] | None = None,
     timed_by_watermark: frozenset[str] = frozenset(),
@@ -72,7 +70,7 @@ def build_pipeline(
         is_last = stage is job.stages[-1]
         arriving = _sources(stage, read, frames) + ([carried] if carried is not None else [])
         host = StageHost(
-            stage, job.shards, run, policy, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
+            stage, job.shards, run, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
             quarantines or {}, timed_by_watermark, delay, name_of_readers(arriving) if any((quarantines or {}).values()) else "",
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))

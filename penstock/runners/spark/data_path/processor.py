@@ -71,7 +71,6 @@ class StageHost:
     stage: Stage
     shards: int
     run: str
-    policy: str = DEFAULT
     direct: str = ""
     output_schema: pa.Schema | None = None
     quarantine: Quarantine | str = ""
@@ -163,7 +162,7 @@ class ShardTask:
         if live is not None and is_stored and live.edition == self.host.edition:
             return live, False
         spill = Path(tempfile.gettempdir())
-        fresh = _Live(version, make_kernel(self.host.stage, self.host.policy, shard, self.host.shards, spill=spill))
+        fresh = _Live(version, make_kernel(self.host.stage, DEFAULT, shard, self.host.shards, spill=spill))
         if live is not None and is_stored:
             fresh.stored = live.stored
             fresh.kernel.restore(live.kernel.snapshot())

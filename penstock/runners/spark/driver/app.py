@@ -14,8 +14,9 @@ from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
+from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
-from penstock.qos.scheduling.table import DEFAULT
+from penstock.qos.scheduling.table import make_policy
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import Edition
@@ -66,7 +67,7 @@ class App:
         shards: int | None = None,
         trigger: str | None = None,
         available_now: bool = False,
-        policy: str = DEFAULT,
+        policy: str | ChosenPolicy | None = None,
         budget: str | None = None,
         quarantine: str | Path | None = None,
         watch_joins: bool = False,
@@ -86,6 +87,9 @@ class App:
             Time between micro-batches, such as "1 second"; None: as soon as possible.
         available_now
             Process what is there and stop.
+        policy
+            Which piece of waiting work runs next: the name of a strategy. None: the one that the text sets, else the one that
+            was set while the application ran, else the default. It matters with a budget; answers are always the same.
         budget
             Time the operators may work per micro-batch, such as "800 ms"; what is left over waits in queues.
         watch_joins
@@ -105,6 +109,9 @@ class App:
         whose state would mean something else is refused, unless it is in `reset`.
         """
         place = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        chosen = ChosenPolicy(policy) if isinstance(policy, str) else policy or self.catalog.policy
+        if chosen is not None:
+            make_policy(chosen.name, chosen.parameters)  # what does not exist is refused here
         self.prepare(place, quarantine, append, reset)
         try:
             base = spark or create_session(self.catalog.name)
@@ -113,7 +120,7 @@ class App:
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
             options = LaunchOptions(
-                policy, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append
+                chosen, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append
             )
             return Run(Launch(place, query_session(base, shard_count), shard_count, options, self.functions), edition)
         except BaseException:

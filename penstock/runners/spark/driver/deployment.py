@@ -102,7 +102,6 @@ class Deployments:
     spark: Any
     shards: int
     run: str
-    policy: str
     watch_joins: bool
     quarantine: str
     append: bool
@@ -141,7 +140,7 @@ class Deployments:
         sinks = {query: self._sinks_of(edition, query, claims) for query in job.outputs}
         refused = Quarantine(self.quarantine, claims.quarantine)
         host = StageHost(
-            job.stages[0], self.shards, self.run, self.policy, quarantine=refused, files=shard_targets(sinks),
+            job.stages[0], self.shards, self.run, quarantine=refused, files=shard_targets(sinks),
             leaving=leaving(sinks), edition=edition.number,
         )  # fmt: skip
         return Deployment(edition, job, sinks, host)

@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
-from penstock.model.elements import BUDGET
+from penstock.model.elements import BUDGET, POLICY
+from penstock.model.service import ChosenPolicy
 from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -27,7 +28,7 @@ from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked
 class LaunchOptions:
     """How an application shall run; as `App.start` has it."""
 
-    policy: str
+    policy: ChosenPolicy | None
     trigger: str | None
     available_now: bool
     budget: str | None
@@ -48,7 +49,7 @@ class Launch:
         self.shards = shards
         self.options = options
         self.deployments = Deployments(
-            checkpoint, spark, shards, uuid.uuid4().hex, options.policy, options.watch_joins, options.quarantine, options.append,
+            checkpoint, spark, shards, uuid.uuid4().hex, options.watch_joins, options.quarantine, options.append,
             functions,
         )  # fmt: skip
         if checkpoint.has_ended():
@@ -59,6 +60,8 @@ class Launch:
         checkpoint.control.note_stop(False)
         if not options.budget:
             self._forget_budget()
+        if options.policy:
+            self._choose(options.policy)
 
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
@@ -81,6 +84,13 @@ class Launch:
     def _is_alone(self, edition: Edition) -> bool:
         last = self.checkpoint.last("offsets")
         return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last).edition == edition
+
+    def _choose(self, policy: ChosenPolicy) -> None:
+        """Decide who chooses the work, unless that is decided already; shards remember it."""
+        control, wanted = self.checkpoint.control, {"name": policy.name, **policy.parameters}
+        chosen = [detail for kind, detail in control.read(0, len(control)) if kind == POLICY]
+        if not chosen or chosen[-1] != wanted:
+            control.append(POLICY, wanted)
 
     def _forget_budget(self) -> None:
         """Shards remember their budget; a run without one must lift that of an earlier run."""

@@ -15,7 +15,7 @@ from penstock.errors import InvalidDeclaration, PenstockError, UnknownQuery, Use
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, tuning
-from penstock.model.elements import BUDGET, PLAN, Control
+from penstock.model.elements import BUDGET, PLAN, POLICY, Control
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
@@ -166,6 +166,13 @@ class Run:
         """
         decision = tuning(self.job, query, changes)
         self.decide(decision.kind, decision.detail, timeout)
+
+    def set_policy(self, name: str, timeout: float = 120, **parameters: Any) -> None:
+        """Let another strategy choose the work, from the next micro-batch on; what waits stays where it is.
+
+        It holds until the next one is set, by this call or by a start that names one.
+        """
+        self.decide(POLICY, {"name": name, **parameters}, timeout)
 
     def add(self, text: str, timeout: float = 120) -> Changes:
         """Add queries, from the next micro-batch on; they know nothing of earlier rows, and go on after a restart.

@@ -53,7 +53,7 @@ class RunOptions:
     shards: int | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    policy: str = "round_robin"
+    policy: str | None = None
     budget: str | None = None
     quarantine: Path | None = None
     log: Path = Path("spark.log")
