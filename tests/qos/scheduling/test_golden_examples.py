@@ -19,6 +19,7 @@ from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
 from penstock.qos.scheduling.round_robin import RoundRobin
 from penstock.qos.scheduling.segment import Segment
+from penstock.qos.scheduling.simple_segment import SimpleSegment
 from penstock.testing.scheduling import UNIT_NS, line, operator, per_unit, plan_of
 from penstock.testing.scheduling_simulator import Arrival, Simulation
 
@@ -116,9 +117,47 @@ def test_g6_the_order_by_capacity_has_the_least_latency_per_input_and_that_by_an
 
 def test_g6_capacity_is_not_best_for_answers() -> None:
     plan = plan_of(*line("a", per_unit(Fraction(10), Fraction(1, 10))), *line("b", per_unit(Fraction(5))))
-    means = {}
+    means = []
     for policy in (PathCapacity(), PathAnswers()):
-        found = run(policy, plan, (0, "a1"), (0, "b1"), size=10)
-        count = sum(one.rows for one in found.answered)
-        means[type(policy)] = sum(one.rows * one.latency_ns for one in found.answered) / count / UNIT_NS
-    assert means
+        found = Simulation(policy, plan, quantum_ns=2 * UNIT_NS)
+        found.run([Arrival(0, "a1", 10), Arrival(0, "b1", 10)])
+        latencies = sum(one.rows * one.latency_ns for one in found.answered)
+        means.append(Fraction(latencies, sum(one.rows for one in found.answered) * UNIT_NS))
+    assert means == [Fraction(31, 11), Fraction(23, 11)]
+
+
+def g7() -> tuple[WorkPlan, list[Arrival]]:
+    """Rows of a tuple: 40."""
+    plan = plan_of(
+        *line("X", per_unit(40.0), per_unit(40.0)),
+        *line("Y", per_unit(Fraction(40), Fraction(3, 5)), per_unit(Fraction(3))),
+    )
+    return plan, [Arrival(0, "X1", 40), Arrival(0, "Y1", 40), Arrival(UNIT_NS, "X1", 40)]
+
+
+@pytest.mark.parametrize("policy", [Segment(), Chain()])
+def test_g7_segments_are_not_strictly_optimal(policy: Policy) -> None:
+    plan, arrivals = g7()
+    found = Simulation(policy, plan)
+    found.run(arrivals)
+    assert [found.memory_at(t * UNIT_NS) / 40 for t in range(5)] == [2, 3, 2, 2, 1]
+    better = Simulation(Script("Y1", "X1", "X2", "X1", "X2", *["Y2"] * 8), plan)
+    better.run(arrivals)
+    assert (found.peak / 40, better.peak / 40) == (3.0, 2.6)
+
+
+class Script(ByName):
+    """Serves what is written, in this order."""
+
+    def pick(self, work: WaitingWork) -> Choice | None:
+        first, *self._order = self._order
+        return Choice(first)
+
+
+def test_g10_operators_of_equal_segments_do_not_interleave() -> None:
+    plan = plan_of(*line("A", *[per_unit(1.0)] * 4), *line("E", *[per_unit(1.0)] * 4))
+    for policy in (Segment(), SimpleSegment(), GreedySegment(), PathCapacity(), PathAnswers()):
+        found = Simulation(policy, plan)
+        # Of each path two rows: one goes through all operators, then the other, then those of the other path.
+        found.run(Arrival(0, name, 1) for name in ("E1", "A1", "E1", "A1"))
+        assert [one.operator for one in found.served] == ["A1", "A2", "A3", "A4"] * 2 + ["E1", "E2", "E3", "E4"] * 2
