@@ -157,9 +157,8 @@ class SchedulesJobs:
         if self._plan is not None:
             self._rates = dict(self._arrivals)
             self._arrivals = {place: rows / 2 for place, rows in self._arrivals.items()}
-            self._late, self._asked, self._running = {}, set(), None
+            self._late, self._asked, self._running, self._has_news = {}, set(), None, True
         self._plan = plan
-        self._has_news = True
         self._reckon(plan)
 
     def _reckon(self, plan: WorkPlan) -> None:
