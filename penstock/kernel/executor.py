@@ -158,7 +158,7 @@ class Kernel:
             running.forget_measures()
         self._read_before = {entry: ingress.totals["read"] for entry, ingress in self.ingresses.items()}
         for control in controls:
-            self._decide(control)
+            self.decide(control)
         by_entry: dict[str, list[Packet]] = {}
         for packet in packets:
             for entry in (packet.entry, *self._heirs.get(packet.entry, ())):
@@ -232,7 +232,8 @@ class Kernel:
             for element in sources[entry].follow(min((ts for ts in met if ts != FOREVER), default=NEVER)):
                 self._enter(entry, element)
 
-    def _decide(self, control: Control) -> None:
+    def decide(self, control: Control) -> None:
+        """Obey a decision from now on."""
         if control.kind == PARTITIONS:
             for guard in self.ingresses.values():
                 guard.learn_partitions(control)

@@ -7,7 +7,7 @@ state, is known only if the joins are watched (`with_statistics`): that costs so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -40,13 +40,24 @@ Counters: TypeAlias = Mapping[str, Mapping[str, int]]
 
 def joins_of(job: Job) -> dict[str, WindowJoin]:
     """The joins of a job by the operator's name, as reports have it."""
-    found: dict[str, WindowJoin] = {}
+    return {operator: node for _, operator, node in _placed_joins(job)}
+
+
+def joins_by_query(job: Job) -> dict[str, list[str]]:
+    """The joins that stand in each query itself, not in those that it reads; names of queries in lower case."""
+    found: dict[str, list[str]] = {}
+    for query, operator, _ in _placed_joins(job):
+        found.setdefault(query.lower(), []).append(operator)
+    return found
+
+
+def _placed_joins(job: Job) -> Iterator[tuple[str, str, WindowJoin]]:
+    """Every join that runs, with a query it stands in and the name of its operator; equal ones are one operator."""
     for number, catalog in job.plans.items():
         for query in catalog.in_order():
             for node in walk(query.plan):
                 if isinstance(node, WindowJoin) and (number, repr(node)) in job.placements:
-                    found[job.placements[number, repr(node)][1]] = node
-    return found
+                    yield query.name, job.placements[number, repr(node)][1], node
 
 
 def with_statistics(job: Job) -> Job:

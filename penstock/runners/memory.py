@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
 
 from penstock.errors import OutOfMemory
 from penstock.lowering.jobs import Job
-from penstock.lowering.statistics import Counters, MemoryMonitor, joins_of
+from penstock.lowering.statistics import Counters, MemoryMonitor, joins_by_query, joins_of
 from penstock.model.elements import MEMORY, Control
 from penstock.plan.analysis.estimation import InputEstimate, bytes_text
 from penstock.plan.analysis.retuning import Retuning, allocate
 
 #: A share is told anew when it has changed by more than this part of it.
 _NEWS = 0.1
+
+
+def limits_of_joins(job: Job, limits: Mapping[str, int]) -> tuple[Control, ...]:
+    """What each join shall know where queries have limits of their own.
+
+    Parameters
+    ----------
+    limits
+        By query, for the rows of its joins in memory over all shards. Of equal joins, which are one operator, the smallest
+        counts; joins without any are told so, since they may remember another.
+
+    Examples
+    --------
+    >>> from penstock.language.application import parse_application
+    >>> from penstock.lowering.stages import build_job
+    >>> catalog = parse_application('''
+    ...   CREATE STREAM a (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+    ...   CREATE STREAM b (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);
+    ...   CREATE CQ q AS SELECT a.k FROM a, b WHERE a.k = b.k;
+    ...   CREATE CQ l AS SELECT a.k FROM a LEFT JOIN b ON a.k = b.k''')
+    >>> [decision.detail for decision in limits_of_joins(build_job(catalog, 2), {"q": 1000})]
+    [{'to': ['WindowJoin1'], 'bytes': 500}, {'to': ['WindowJoin3'], 'bytes': None}]
+    """
+    found: dict[str, int | None] = dict.fromkeys(joins_of(job))
+    by_query = joins_by_query(job)
+    for query, size in limits.items():
+        for name in by_query.get(query.lower(), ()):
+            found[name] = min(found[name] or size, size)
+    return tuple(Control(0, MEMORY, {"to": [name], "bytes": _each(size, job.shards)}) for name, size in found.items())
+
+
+def _each(size: float | None, shards: int) -> int | None:
+    """A shard's part of a limit."""
+    return None if size is None else max(int(size / shards), 1)
 
 
 class MemorySharing:
@@ -93,7 +127,7 @@ class MemorySharing:
         shares = allocate(self._limit - self._others, wanted, self._floor) if wanted else {}
         changed = {name: size for name, size in shares.items() if abs(size - self.shares.get(name, 0)) > _NEWS * size}
         self.shares |= changed
-        return [Control(0, MEMORY, {"to": [name], "bytes": max(int(size / self._shards), 1)}) for name, size in changed.items()]
+        return [Control(0, MEMORY, {"to": [name], "bytes": _each(size, self._shards)}) for name, size in changed.items()]
 
 
 def _bytes(estimates: Iterable[InputEstimate], measured_rows: int) -> float:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from penstock.kernel.packets import Packet
 from penstock.lowering.jobs import Job, SourceEntry, Stage
 from penstock.model.declarations import StreamDeclaration
+from penstock.model.elements import Control
 from penstock.runners.spark.data_path.exchange import packed, packed_by_edition
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.packet_rows import PACKET_SCHEMA
@@ -51,6 +52,7 @@ def build_pipeline(
     timed_by_watermark: frozenset[str] = frozenset(),
     delay: int | None = None,
     observed: str = OBSERVED,
+    decisions: tuple[Control, ...] = (),
 ) -> Pipeline:
     """Connect the sources and stages of a job that stays as it is.
 
@@ -58,7 +60,7 @@ def build_pipeline(
     ----------
     read
         Gives the DataFrame of a declared stream, or its files.
-    quarantines, timed_by_watermark, delay
+    quarantines, timed_by_watermark, delay, decisions
         As `StageHost` has them.
     observed
         Name of the metrics; a Spark query that holds several pipelines needs several names.
@@ -72,6 +74,7 @@ def build_pipeline(
         host = StageHost(
             stage, job.shards, run, direct if is_last else "", _schema(job, direct) if is_last else None, quarantine,
             quarantines or {}, timed_by_watermark, delay, name_of_readers(arriving) if any((quarantines or {}).values()) else "",
+            decisions=decisions,
         )  # fmt: skip
         carried = _stage(host, reduce(DataFrame.unionByName, arriving))
     assert carried is not None

@@ -19,7 +19,7 @@ from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.lowering.jobs import Stage
 from penstock.model.batch import Batch
-from penstock.model.elements import FOREVER, NEVER, Quarantined
+from penstock.model.elements import FOREVER, NEVER, Control, Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.shard import StepResult, make_kernel, steps
@@ -66,6 +66,8 @@ class StageHost:
         Queries whose answers leave as packets; None: all of them.
     edition
         Which edition of the application this is: kernels of another go on with the operators of this one.
+    decisions
+        What kernels are told before their first micro-batch in a process; it need not be what their state remembers.
     """
 
     stage: Stage
@@ -81,6 +83,7 @@ class StageHost:
     files: Targets = field(default_factory=dict)
     leaving: frozenset[str] | None = None
     edition: int = 0
+    decisions: tuple[Control, ...] = ()
 
     @property
     def hears_watermark(self) -> bool:
@@ -172,6 +175,8 @@ class ShardTask:
                 self.host.stage.graph.fingerprint, live.stored.segments if live is not None else {}
             )
             fresh.kernel.restore(state)
+        for decision in self.host.decisions:
+            fresh.kernel.decide(decision)
         return fresh, bool(version) and not is_stored
 
     def _keep(self, shard: int, live: _Live) -> None:

@@ -24,6 +24,7 @@ from penstock.model.schema import TIMESTAMP, Schema
 from penstock.plan.analysis.delays import Delays
 from penstock.plan.analysis.propagate import delays
 from penstock.plan.catalog import Catalog, ContinuousQuery
+from penstock.runners.memory import limits_of_joins
 from penstock.runners.spark.data_path.files import ParquetFiles
 from penstock.runners.spark.data_path.pipeline import OBSERVED, build_pipeline, direct_answers
 from penstock.runners.spark.dataframes.event_time import with_time_marks
@@ -73,11 +74,14 @@ class Call:
         Makes the query of a name in a catalog that has the inputs, under the names it is handed.
     quarantine
         Directory for rows of this call's own inputs that are refused; empty: they fail the query.
+    memory_bytes
+        Limit for rows that its join keeps in memory, over all shards; None: there is none.
     """
 
     inputs: Mapping[str, Leaf | Call]
     build: Callable[[str, Catalog, Mapping[str, str]], ContinuousQuery]
     quarantine: str = ""
+    memory_bytes: int | None = None
 
 
 def schema_of(part: Leaf | Call) -> Schema:
@@ -96,6 +100,8 @@ class Composition:
     keeps_watermark: bool = False
     #: Directory for what operators refuse of rows that are no stream's any more: the outermost that is given.
     quarantine: str = ""
+    #: Limits of memory, by query.
+    limits: dict[str, int] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=lambda: {ANSWER})
 
     @classmethod
@@ -114,6 +120,8 @@ class Composition:
             else:
                 self.add(names[wanted], part)
         self.catalog.add_query(call.build(name, self.catalog, names))
+        if call.memory_bytes is not None:
+            self.limits[name] = call.memory_bytes
 
     def _add_leaf(self, name: str, leaf: Leaf, quarantine: str) -> None:
         self.catalog.add_stream(replace(leaf.declaration, name=name))
@@ -217,6 +225,7 @@ def _frame(
     pipeline = build_pipeline(
         job, lambda source: made.frames[source.name], decided, run, quarantine=made.quarantine, quarantines=made.quarantines,
         timed_by_watermark=frozenset(made.timed_by_watermark), delay=delay if tells else None, observed=metrics_of(run),
+        decisions=limits_of_joins(job, made.limits),
     )  # fmt: skip
     return with_time_marks(direct_answers(pipeline.frame), columns, row_time)
 

@@ -13,6 +13,7 @@ from penstock.expressions.nodes import TYPE_NAMES
 from penstock.model.durations import micros_of
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
+from penstock.model.sizes import size_in_bytes
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.runners.spark.dataframes.arguments import Piece, Written, joined_pieces, quoted
 from penstock.runners.spark.dataframes.composing import Call, Leaf, composed, schema_of
@@ -32,6 +33,7 @@ def join(
     suffix: str = "_right",
     quarantine: str | Path = "",
     how: str = "inner",
+    memory: str | int = "",
 ) -> DataFrame:
     """Equi-join of two streams whose state forgets what windows and punctuations rule out.
 
@@ -53,6 +55,10 @@ def join(
     how
         "inner", "left", "right", "full", "left_semi", "left_anti", or another of Spark's names for them. A row without
         partner comes once it is proven that none can come: its window has passed, or punctuations close its key.
+    memory
+        Limit for the rows that this join keeps in memory, over all shards: "200 MB", or a number of bytes. Each shard moves what
+        exceeds its share to temporary files. Answers are the same; another start from the checkpoint may have another limit.
+        Empty: no limit.
 
     Returns
     -------
@@ -81,7 +87,8 @@ def join(
     items = _join_items(kind, schemas, keys, suffix, [_mark(side) for side in sides.values()])
     windows = [_window(bound, "ps.join, within") for bound in bounds]
     build = partial(_build_join, kind, keys, windows, items, condition)
-    return composed(Call(sides, build, str(quarantine)))
+    limit = None if memory == "" else size_in_bytes(memory, "ps.join, memory")
+    return composed(Call(sides, build, str(quarantine), limit))
 
 
 def _build_join(

@@ -91,7 +91,7 @@ def test_a_windowed_join_on_text_keys_equals_the_join_of_the_whole_streams(sessi
 def test_punctuations_and_unique_keys_let_a_join_without_window_forget(session: SparkSession, tmp_path: Path) -> None:
     auctions = ps.stream(stream(session, AUCTION, "auction"), unique="item_id")
     bids = ps.stream(stream(session, MARKED, "bid", "item_id BIGINT, price DOUBLE, ts TIMESTAMP, mark STRING"), punctuations="mark")
-    joined = ps.join(auctions, bids, on="item_id").select("item_id", "category", "price")
+    joined = ps.join(auctions, bids, on="item_id", memory="3 KB").select("item_id", "category", "price")
     query = joined.writeStream.format("memory").queryName("closing").option("checkpointLocation", str(tmp_path)).start()
     query.processAllAvailable()
     query.stop()
@@ -103,6 +103,7 @@ def test_punctuations_and_unique_keys_let_a_join_without_window_forget(session: 
     reports = [json.loads(text) for text in observed["reports"]]
     state = sum(counters.get("state_rows", 0) for report in reports for counters in report["operators"].values())
     assert state < bid.num_rows / 2
+    assert sum(counters.get("spilled_rows", 0) for report in reports for counters in report["operators"].values()) > 0
 
 
 def test_rows_without_partner_come_once_the_other_stream_has_passed_their_window(session: SparkSession, tmp_path: Path) -> None:
@@ -263,6 +264,8 @@ def test_mistakes_are_explained_before_a_query_starts(session: SparkSession, spa
             "nothing",
         ),
         ({"on": "key", "condition": "l.id >"}, "ps.join, condition", ""),
+        ({"on": "key", "memory": "200"}, "ps.join, memory", "'200' is no size of memory; write a number and one of B, KB"),
+        ({"on": "key", "memory": 0}, "ps.join, memory", "0 is no size of memory; expected '200 MB' or a number of bytes"),
     ):
         with pytest.raises(UserError) as found:
             ps.join(left, **{"right": left, "within": "1 second", **wrong})
