@@ -220,7 +220,16 @@ class LocalRunner:
             self.kernels[place].restore(state)
 
     def change(self, job: Job) -> None:
-        """Go on with another set of queries: those that stay keep their state."""
+        """Go on with another set of queries: those that stay keep their state.
+
+        Raises
+        ------
+        OutOfMemory
+            When a limit of memory does not hold what their joins need at least; nothing has changed then.
+        """
+        if self.memory is not None:
+            self.memory = self.memory.following(job)
+            self._decided += self.memory.first()
         states, self.job = self.snapshot(), job
         self.kernels = {(stage.level, shard): self._kernel(stage, shard) for stage in job.stages for shard in range(job.shards)}
         known, self.steering = self.steering.snapshot(), Steering(job)

@@ -8,18 +8,23 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import InvalidDeclaration, OutOfMemory
-from penstock.language.application import parse_application
-from penstock.lowering.stages import build_job
 from penstock.model.elements import Control
+<<<<<<< HEAD
 from penstock.model.sizes import size_in_bytes
 from penstock.runners.local.runner import LocalRunner
 from penstock.runners.memory import MemorySharing
+=======
+from penstock.runners.editions.changes import changed
+from penstock.runners.editions.edition import ADD, DROP, Edition, Step
+from penstock.runners.local.runner import LocalRunner
+from penstock.runners.memory import MemorySharing, limits_of_joins, size_in_bytes
+>>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
 
 STREAMS = "".join(f"CREATE STREAM {name} (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);\n" for name in "abc")
-TEXT = (
-    f"{STREAMS}CREATE CQ large AS SELECT /*+ XJOIN */ a.k, b.ts FROM a, b WHERE a.k = b.k;"
-    "CREATE CQ small AS SELECT /*+ PJOIN */ a.k, c.ts FROM a, c WHERE a.k = c.k AND a.ts < 3;"
-)
+LARGE = "CREATE CQ large AS SELECT /*+ XJOIN */ a.k, b.ts FROM a, b WHERE a.k = b.k;"
+SMALL = "CREATE CQ small AS SELECT /*+ PJOIN */ a.k, c.ts FROM a, c WHERE a.k = c.k AND a.ts < 3;"
+TEXT = STREAMS + LARGE + SMALL
+GROUPED = "SELECT k, count(*) AS n FROM a [RANGE 5000] GROUP BY k"
 #: Bytes of a stored row by its types, and twice as much as both joins get at least.
 ROW, FLOOR = 32, 640
 
@@ -28,11 +33,20 @@ class Shared:
     """Streams a and b grow, c does not; only the first rows of a concern the second join."""
 
     def __init__(self, limit: int | None, shards: int = 2, text: str = TEXT) -> None:
-        self.catalog = parse_application(text)
-        job = build_job(self.catalog, shards)
-        self.sharing = None if limit is None else MemorySharing(job, limit, FLOOR)
-        self.runner = LocalRunner(job, encode=True, memory=self.sharing)
+        self._edition = Edition.first("app", text, 0)
+        job = self._edition.job(shards)
+        self.runner = LocalRunner(job, encode=True, memory=None if limit is None else MemorySharing(job, limit, FLOOR))
         self._step = 0
+
+    @property
+    def sharing(self) -> MemorySharing:
+        assert self.runner.memory is not None
+        return self.runner.memory
+
+    def change(self, *steps: Step) -> None:
+        following, _ = changed(self._edition, self.runner.job.shards, later=steps)
+        self.runner.change(following.job(self.runner.job.shards))
+        self._edition = following
 
     def step(self, restart: bool = False) -> None:
         keys = [self._step * 50 + at for at in range(50)]
@@ -41,6 +55,16 @@ class Shared:
         self.runner.run({name: _rows(values, self._step) for name, values in rows.items()})
         if restart:
             self.runner.restore(self.runner.snapshot())
+
+    def limits(self) -> dict[str, set[int | None]]:
+        """What the joins of all shards have been told, by operator."""
+        found: dict[str, set[int | None]] = {}
+        for kernel in self.runner.kernels.values():
+            for name, work in kernel._work.items():
+                operator: Any = work.operator
+                if hasattr(operator, "_memory"):
+                    found.setdefault(name, set()).add(operator._memory.limit)
+        return found
 
     def counts(self, counter: str) -> list[int]:
         found = self.runner.report()
@@ -57,7 +81,6 @@ def _rows(keys: list[int], ts: int) -> pa.RecordBatch:
 
 def test_shares_begin_equal_and_follow_the_state_that_joins_have() -> None:
     shared = Shared(20_000)
-    assert shared.sharing is not None
     shared.step()
     assert list(shared.sharing.shares.values()) == [10_000, 10_000]
     for _ in range(10):
@@ -96,16 +119,20 @@ def test_decisions_that_were_noted_make_the_same_run_again() -> None:
 
 def test_without_a_limit_a_join_has_what_its_hint_says_again() -> None:
     shared = Shared(8_000, text=TEXT.replace("PJOIN", "PJOIN(memory_bytes = 777)"))
+<<<<<<< HEAD
 
     def limits() -> set[int | None]:
         operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._running.values()]
         return {found._memory.limit for found in operators if hasattr(found, "_memory")}
 
+=======
+>>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
     shared.step(restart=True)
-    assert limits() == {2_000, 777}  # half of the limit for each join, half of that for each shard; a hint may say less
+    # Half of the limit for each join, half of that for each shard; a hint may say less.
+    assert list(shared.limits().values()) == [{2_000}, {777}]
     shared.runner.run({}, [Control(0, "memory", {"bytes": None})])
     shared.runner.restore(shared.runner.snapshot())
-    assert limits() == {777, None}
+    assert list(shared.limits().values()) == [{None}, {777}]
     shared.runner.end()
 
 
@@ -143,10 +170,84 @@ def exhausted(shared: Shared) -> None:
 
 def test_state_that_cannot_be_spilled_stops_the_run_with_its_figure() -> None:
     text = f"{STREAMS}CREATE CQ q AS SELECT a.k FROM a [RANGE 5], b [RANGE 5] WHERE a.k = b.k;"
-    text += "CREATE CQ g AS SELECT k, count(*) AS n FROM a [RANGE 5000] GROUP BY k"
+    text += f"CREATE CQ g AS {GROUPED}"
     shared = Shared(9_000, text=text)
     with pytest.raises(OutOfMemory, match=r"GroupBy\d+ .*the limit is .*start again with more memory"):
         exhausted(shared)
+
+
+def test_joins_that_come_get_a_share_and_those_that_go_leave_theirs() -> None:
+    shared = Shared(20_000, text=STREAMS + LARGE)
+    for _ in range(6):
+        shared.step()
+    assert shared.limits() == {"WindowJoin1": {10_000}}
+    shared.change((ADD, SMALL))
+    shared.step()
+    # What is known of the old one remains known; the new one has nothing yet.
+    assert shared.limits() == {"WindowJoin1": {(20_000 - FLOOR) // 2}, "WindowJoin1~1": {FLOOR // 2}}
+    shared.step(restart=True)
+    assert len(shared.limits()) == 2
+    for _ in range(6):
+        shared.step()
+    told = [limit for limits in shared.limits().values() for limit in limits if limit is not None]
+    assert len(told) == 2
+    assert sum(told) <= 10_000 * 1.1
+    shared.change((DROP, "large"))
+    shared.step(restart=True)
+    assert shared.limits() == {"WindowJoin1~1": {10_000}}
+    shared.change((ADD, LARGE), (DROP, "small"))
+    shared.step()
+    assert shared.limits() == {"WindowJoin1~3": {10_000}}
+
+
+def test_queries_that_come_and_go_under_a_limit_answer_as_without() -> None:
+    shared, free = Shared(4_000, text=STREAMS + SMALL), Shared(None, text=STREAMS + SMALL)
+    for each in (shared, free):
+        each.step()
+        each.change((ADD, LARGE))
+        for _ in range(8):
+            each.step(restart=each is shared)
+        each.change((DROP, "small"))
+        each.step()
+    assert min(shared.counts("spilled_rows")) > 0
+    assert shared.answers("large") == free.answers("large") != []
+
+
+def test_a_micro_batch_before_a_change_is_no_reason_to_refuse_what_runs_now() -> None:
+    shared = Shared(20_000, text=TEXT + f"CREATE CQ g AS {GROUPED};")
+    shared.step()
+    before = shared.runner.report()
+    (grouping,) = (name for name in before if name.startswith("GroupBy"))
+    for gone in ("WindowJoin1", grouping):
+        before[gone]["state_bytes"] = 30_000
+    shared.change((DROP, "large"), (DROP, "g"))
+    assert shared.sharing.hear(before, before) == []
+    assert list(shared.sharing.shares.values()) == [20_000]
+
+
+def test_operators_that_cannot_spill_leave_less_for_a_join_that_comes_and_their_part_when_they_go() -> None:
+    shared = Shared(20_000, text=STREAMS + SMALL + f"CREATE CQ g AS {GROUPED};")
+    while sum(shared.sharing._others.values()) < 12_000:
+        shared.step()
+    shared.change((ADD, LARGE))
+    assert sum(shared.sharing.shares.values()) <= 8_000
+    shared.change((DROP, "g"))
+    assert sum(shared.sharing.shares.values()) == 20_000
+
+
+@pytest.mark.parametrize("grown", [0, 12_000])
+def test_a_join_that_the_limit_does_not_hold_is_refused_and_the_others_go_on(grown: int) -> None:
+    limit = FLOOR + grown + FLOOR // 2
+    shared = Shared(limit, text=STREAMS + SMALL + (f"CREATE CQ g AS {GROUPED};" if grown else ""))
+    shared.step()
+    while sum(shared.sharing._others.values()) < grown:
+        shared.step()
+    job, limits = shared.runner.job, shared.limits()
+    with pytest.raises(OutOfMemory, match="give more memory, or run fewer queries"):
+        shared.change((ADD, LARGE))
+    assert shared.runner.job is job
+    shared.change((ADD, LARGE), (DROP, "small"))
+    assert limits.keys() != shared.limits().keys()
 
 
 def test_a_limit_that_does_not_hold_the_least_is_refused() -> None:
@@ -154,7 +255,30 @@ def test_a_limit_that_does_not_hold_the_least_is_refused() -> None:
         Shared(1_000)
 
 
-@pytest.mark.parametrize("text", ["512", "MB", "5 parsecs", "1.2.3 MB", "0 MB"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+@pytest.mark.parametrize("size", ["512", "MB", "5 parsecs", "1.2.3 MB", "0 MB", ". MB", "9" * 400 + " MB", 0, -1, True, 2.5, None])
+def test_what_is_no_size_is_refused(size: Any) -> None:
     with pytest.raises(InvalidDeclaration, match="is no size of memory"):
-        size_in_bytes(text)
+        size_in_bytes(size)
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "FULL", "SEMI", "ANTI"])
+def test_a_limit_of_one_query_makes_its_join_spill_alone_until_there_is_none(kind: str) -> None:
+    clause = f"SELECT a.k FROM a {kind} JOIN b ON a.k = b.k"
+    text = (
+        f"{STREAMS}CREATE CQ small AS {clause}; CREATE CQ other AS {clause} AND a.ts < 1000; CREATE CQ over AS SELECT k FROM small;"
+    )
+    limited, free = Shared(None, text=text), Shared(None, text=text)
+    job = limited.runner.job
+    limited.runner.run({}, limits_of_joins(job, {"SMALL": 1_000}))
+    for _ in range(6):
+        limited.step(restart=True)
+        free.step()
+    assert list(limited.limits().values()) == [{500}, {None}]
+    limited_rows, other_rows = limited.counts("spilled_rows")
+    assert limited_rows > other_rows == 0
+    for query in ("small", "other", "over"):
+        assert limited.runner.collected.rows(query) == free.runner.collected.rows(query)
+    limited.runner.run({}, limits_of_joins(job, {}))
+    assert list(limited.limits().values()) == [{None}, {None}]
+    for query in ("small", "other", "over"):
+        assert limited.answers(query) == free.answers(query)

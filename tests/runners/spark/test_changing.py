@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.apps.changing import add_queries, drop_query, listing
-from penstock.errors import InvalidDeclaration, UnknownQuery, UserError
+from penstock.errors import InvalidDeclaration, OutOfMemory, UnknownQuery, UserError
 from penstock.language.application import parse_application
 from penstock.lowering.stages import build_job
 from penstock.runners.local.runner import LocalRunner
@@ -31,6 +31,7 @@ CREATE STREAM {name} (id BIGINT, key BIGINT, value DOUBLE, ts TIMESTAMP, part IN
 TOTAL = "CREATE CQ total AS SELECT key, count(*) AS n, max(id) AS last FROM lefts [RANGE 40 MILLISECONDS] GROUP BY key;\n"
 KEYS = "CREATE CQ keys AS SELECT key, count(*) AS n, max(id) AS last FROM lefts [RANGE 40 MILLISECONDS] GROUP BY key;\n"
 COUNTS = "CREATE CQ counts AS SELECT n, count(*) AS keys FROM keys [RANGE 80 MILLISECONDS] GROUP BY n;\n"
+PAIRS = "CREATE CQ pairs AS SELECT l.id FROM lefts [RANGE 5 MILLISECONDS] l, lefts [RANGE 5 MILLISECONDS] r WHERE l.key = r.key;\n"
 OTHER = STREAM.format(name="others", total="") + "CREATE CQ other AS SELECT id FROM others WHERE id % 100 = 7;\n"
 TEXT = STREAM.format(name="lefts", total="") + TOTAL
 
@@ -72,13 +73,21 @@ def answers_since(text: str, query: str, tick: int, last_id: int) -> list[dict[s
     return runner.collected.rows(query)
 
 
+def shares(run: Run) -> list[tuple[str, int]]:
+    """What joins have been told of the limit of memory, for each shard."""
+    decided = run.control.read(0, len(run.control))
+    return [(*detail["to"], detail["bytes"]) for kind, detail in decided if kind == "memory"]
+
+
 def bag(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in rows)  # type: ignore[type-var]
 
 
 def test_queries_come_and_go_while_others_go_on(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    run = App.from_text(TEXT, "app").start(checkpoint, spark=spark, shards=2)
+    with pytest.raises(InvalidDeclaration, match="'3' is no size of memory"):
+        App.from_text(TEXT, "app").start(checkpoint, spark=spark, shards=2, memory="3")
+    run = App.from_text(TEXT, "app").start(checkpoint, spark=spark, shards=2, memory="3 MB")
     wait_for(run, "total")
     started = run.query.runId
 
@@ -108,10 +117,24 @@ def test_queries_come_and_go_while_others_go_on(spark: SparkSession, tmp_path: P
     assert [line["name"] for line in listing(checkpoint).to_json()["queries"]] == ["total", "keys", "sevens"]
     assert listing(checkpoint).is_running
 
+    # A join shares the limit of memory from then on; one more than it holds is refused, and leaves nothing behind.
+    run.add(PAIRS)
+    wait_for(run, "pairs")
+    ((pairs, share),) = shares(run)
+    assert 1_400_000 < share <= 1_500_000  # groupings have a little
+    with pytest.raises(OutOfMemory, match="give more memory, or run fewer queries"):
+        run.add("".join(PAIRS.replace("pairs", f"pairs{number}").replace("5", str(number)) for number in (1, 2, 3)))
+    assert "pairs1" not in run.sinks
+
     # A stream that nobody has read.
     before = run.results("total").num_rows
-    assert run.add(OTHER).fresh == ("other",)
+    assert run.add(OTHER + PAIRS.replace("pairs", "more")).fresh == ("other", "more")
     assert run.query.runId != started
+    (more,) = {name for name, _ in shares(run)} - {pairs}
+    run.drop("pairs")
+    name, share = shares(run)[-1]
+    assert name == more
+    assert share > 1_400_000
     wait_for(run, "other")
     wait_for(run, "total", before + 1)
     assert run.is_active
@@ -126,7 +149,7 @@ def test_queries_come_and_go_while_others_go_on(spark: SparkSession, tmp_path: P
     drop_query("sevens", checkpoint)
     again = App.from_text(TEXT, "app").start(checkpoint, spark=spark)
     try:
-        assert sorted(again.sinks) == ["keys", "other", "total"]
+        assert sorted(again.sinks) == ["keys", "more", "other", "total"]
         wait_for(again, "keys")
         wait_for(again, "other")
     finally:

@@ -8,7 +8,6 @@ from penstock.errors import PenstockError
 from penstock.kernel.work import Price
 from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
-from penstock.model.sizes import size_in_bytes
 from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing
 from penstock.runners.spark.driver.budget import BudgetController, share_of_shard
@@ -40,7 +39,8 @@ class Controllers:
     ) -> None:  # fmt: skip
         self._refuse = refuse
         self._checkpoint = launch.checkpoint
-        self._memory = launch.options.memory
+        self._launch = launch
+        self._sharing: MemorySharing | None = None
         self._is_active = is_active
         self._last_report = last_report
         self._budget = _budget(launch, report)
@@ -53,8 +53,11 @@ class Controllers:
 
     def begin(self, job: Job) -> None:
         """Decide about the queries of a job from now on."""
+        self._begin(job, self._launch.sharing(job))
+
+    def _begin(self, job: Job, sharing: MemorySharing | None) -> None:
         control = self._checkpoint.control
-        sharing = MemorySharing(job, size_in_bytes(self._memory)) if self._memory else None
+        self._sharing = sharing
         begin_sharing(control, sharing)
         self._orders = FilterController(job, self._checkpoint, self._last_report)
         found: list[Listener] = [self._orders] if self._orders.is_needed else []
@@ -70,14 +73,24 @@ class Controllers:
             listener.start(self._is_active)
         self._listening = found
 
-    def change(self, job: Job) -> None:
+    def shared_among(self, job: Job) -> MemorySharing | None:
+        """How the limit of memory will be shared when the queries are others; None: there is none.
+
+        Raises
+        ------
+        OutOfMemory
+            When it does not hold what their joins need at least.
+        """
+        return self._sharing.following(job) if self._sharing else None
+
+    def change(self, job: Job, sharing: MemorySharing | None) -> None:
         """Decide about other queries from now on. Entries that are new have not heard how many partitions there are."""
         self._stop_listening()
         control = self._checkpoint.control
         for stream, count in decided_partitions(control).items():
             if stream in asked_streams(job):
                 control.append(PARTITIONS, {"stream": stream, "count": count})
-        self.begin(job)
+        self._begin(job, sharing)
 
     def statuses(self) -> tuple[FilterStatus, ...]:
         """How adaptive filters stand."""

@@ -10,10 +10,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
+<<<<<<< HEAD
 from penstock.model.elements import BUDGET, POLICY
 from penstock.model.service import ChosenPolicy
+=======
+from penstock.lowering.jobs import Job
+>>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
 from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
+from penstock.runners.memory import MemorySharing, size_in_bytes
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.control import control_frame
@@ -66,6 +71,7 @@ class Launch:
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
         deployment = self.deployments.base(edition, self._is_alone(edition))
+        self.sharing(deployment.job)  # a limit of memory that is none, or too small, is refused before anything runs
         catalog, checkpoint = deployment.catalog, self.checkpoint
         control, loop = checkpoint.control.directory, checkpoint.loop
         controls = control_frame(self.spark, str(control), self.shards, str(loop.directory), tick_us(catalog))
@@ -80,6 +86,10 @@ class Launch:
         elif self.options.trigger:
             writer = writer.trigger(processingTime=self.options.trigger)
         return writer.start(), delivery
+
+    def sharing(self, job: Job) -> MemorySharing | None:
+        """How joins share the limit of memory; None: there is none."""
+        return MemorySharing(job, size_in_bytes(self.options.memory)) if self.options.memory else None
 
     def _is_alone(self, edition: Edition) -> bool:
         last = self.checkpoint.last("offsets")

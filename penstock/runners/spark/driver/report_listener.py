@@ -28,6 +28,7 @@ class Listener(ABC):
         self._report = report
         self._seen = -1
         self._stopped = threading.Event()
+        self._hearing = threading.RLock()
 
     def start(self, is_active: Callable[[], bool]) -> None:
         def watch() -> None:
@@ -35,12 +36,19 @@ class Listener(ABC):
                 report = self._report()
                 if report is not None and report.epoch != self._seen:
                     self._seen = report.epoch
-                    self.hear(report)
+                    self._hear_unless_stopped(report)
 
         threading.Thread(target=watch, name=self.name, daemon=True).start()
 
+    def _hear_unless_stopped(self, report: BatchReport) -> None:
+        with self._hearing:
+            if not self._stopped.is_set():
+                self.hear(report)
+
     def stop(self) -> None:
-        self._stopped.set()
+        """Hear nothing any more: whoever decides in its place has the last word from now on."""
+        with self._hearing:
+            self._stopped.set()
 
     @abstractmethod
     def hear(self, report: BatchReport) -> None:

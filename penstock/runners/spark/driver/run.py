@@ -184,6 +184,8 @@ class Run:
         ------
         UserError
             When the text cannot be added, as it could not stand in the application; nothing has changed then.
+        OutOfMemory
+            When the limit of memory does not hold what one more join needs at least; nothing has changed then either.
         """
         return self._change([(ADD, text)], timeout)
 
@@ -209,13 +211,14 @@ class Run:
             deployment = launch.deployments.of(edition)
             for node in deployment.job.stages[0].graph.nodes:
                 node.make()  # what would stop a shard stops here
+            sharing = self._controllers.shared_among(deployment.job)
             if deployment.fits(self._base):
                 number = self.control.append(PLAN, edition.to_json())
                 self._deployment = deployment
             else:
                 number = self._restart(deployment)
             self.edition = edition
-            self._controllers.change(deployment.job)
+            self._controllers.change(deployment.job, sharing)
         self._await(number, PLAN, timeout)
         return changes
 
