@@ -23,7 +23,10 @@ def check(marked: str, code: str, message: str, now: int | None = None) -> None:
 
 
 STATEMENTS = [
-    ("«CREAT» STREAM s (a INT)", "found 'CREAT' at the start of a statement; expected CREATE STREAM, CREATE CQ or CREATE FUNCTION"),
+    (
+        "«CREAT» STREAM s (a INT)",
+        "found 'CREAT' at the start of a statement; expected CREATE STREAM, CREATE CQ, CREATE FUNCTION or SET POLICY",
+    ),
     ("CREATE «TABLE» s (a INT)", "found 'TABLE' after CREATE; expected STREAM, CQ, FUNCTION, CONSTRAINT or CONSTRAINTS"),
     ("CREATE STREAM «(» a INT)", "expected a name for the stream"),
     ("CREATE STREAM s «a» INT", "found 'a' here; expected ("),
@@ -37,7 +40,7 @@ STATEMENTS = [
     ),
     ("CREATE STREAM s (a INT, WATERMARK a DELAY «BY» 5)", "found 'BY' after WATERMARK column; expected OF"),
     ("CREATE STREAM s (a INT, WATERMARK a DELAY OF «x»)", "expected a number"),
-    ("CREATE STREAM s (a INT) «FROM» x", "expected USING, PUNCTUATIONS FROM, PARTITIONED BY, IDLE AFTER, ON LATE ROWS"),
+    ("CREATE STREAM s (a INT) «FROM» x", "expected USING, PUNCTUATIONS FROM, PARTITIONED BY, IDLE AFTER, VALID FOR, ON LATE ROWS"),
     ("CREATE STREAM s (a INT) USING feed «USING» feed", "this clause stands twice"),
     ("CREATE STREAM s (a INT) USING feed OPTIONS (rate«)»", "option 'rate' has no value"),
     ("CREATE STREAM s (a INT) ON «LAST» ROWS ERROR", "expected LATE ROWS, BAD ROWS, VIOLATION or BAD PUNCTUATION"),
@@ -51,7 +54,10 @@ STATEMENTS = [
     ("CREATE CQ q AS «UPDATE» x", "expected SELECT"),
     ("CREATE CQ q AS ()«,»", "expected SELECT"),
     ("CREATE CQ q AS SELECT a FROM («)»", "found ')' here; expected SELECT"),
-    ("CREATE CQ q «SELECT» 1", "found 'SELECT' before the select; expected AS, EMIT PARTIAL or END"),
+    (
+        "CREATE CQ q «SELECT» 1",
+        "found 'SELECT' before the select; expected AS, EMIT PARTIAL, END, VALID FOR, WEIGHT or SHOW TIMING",
+    ),
     ("CREATE CQ q BEGIN «soon» AS SELECT a FROM s", "an integer, Now or Infinity"),
     ("CREATE CQ q AS SELECT a FROM «WHERE» a > 1", "expected a stream, a query or '('"),
     ("CREATE CQ q AS SELECT a FROM s [«SLIDING» 5]", "expected RANGE, ROWS, ROW, UNBOUNDED, LANDMARK or FIXED"),

@@ -9,16 +9,11 @@ import pytest
 
 from penstock.errors import InvalidDeclaration, OutOfMemory
 from penstock.model.elements import Control
-<<<<<<< HEAD
 from penstock.model.sizes import size_in_bytes
-from penstock.runners.local.runner import LocalRunner
-from penstock.runners.memory import MemorySharing
-=======
 from penstock.runners.editions.changes import changed
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
 from penstock.runners.local.runner import LocalRunner
-from penstock.runners.memory import MemorySharing, limits_of_joins, size_in_bytes
->>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
+from penstock.runners.memory import MemorySharing, limits_of_joins
 
 STREAMS = "".join(f"CREATE STREAM {name} (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 0);\n" for name in "abc")
 LARGE = "CREATE CQ large AS SELECT /*+ XJOIN */ a.k, b.ts FROM a, b WHERE a.k = b.k;"
@@ -60,7 +55,7 @@ class Shared:
         """What the joins of all shards have been told, by operator."""
         found: dict[str, set[int | None]] = {}
         for kernel in self.runner.kernels.values():
-            for name, work in kernel._work.items():
+            for name, work in kernel._running.items():
                 operator: Any = work.operator
                 if hasattr(operator, "_memory"):
                     found.setdefault(name, set()).add(operator._memory.limit)
@@ -119,14 +114,6 @@ def test_decisions_that_were_noted_make_the_same_run_again() -> None:
 
 def test_without_a_limit_a_join_has_what_its_hint_says_again() -> None:
     shared = Shared(8_000, text=TEXT.replace("PJOIN", "PJOIN(memory_bytes = 777)"))
-<<<<<<< HEAD
-
-    def limits() -> set[int | None]:
-        operators: Any = [work.operator for kernel in shared.runner.kernels.values() for work in kernel._running.values()]
-        return {found._memory.limit for found in operators if hasattr(found, "_memory")}
-
-=======
->>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
     shared.step(restart=True)
     # Half of the limit for each join, half of that for each shard; a hint may say less.
     assert list(shared.limits().values()) == [{2_000}, {777}]

@@ -10,15 +10,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
-<<<<<<< HEAD
+from penstock.lowering.jobs import Job
 from penstock.model.elements import BUDGET, POLICY
 from penstock.model.service import ChosenPolicy
-=======
-from penstock.lowering.jobs import Job
->>>>>>> 7cc87c1 (fix(runners): share a limit of memory anew when queries come and go)
+from penstock.model.sizes import size_in_bytes
 from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
-from penstock.runners.memory import MemorySharing, size_in_bytes
+from penstock.runners.memory import MemorySharing
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.control import control_frame
