@@ -8,7 +8,12 @@ from typing import Any
 
 from penstock.errors import InvalidDeclaration, suggestion
 from penstock.kernel.contracts import Policy
+from penstock.qos.scheduling.auto import Auto
+from penstock.qos.scheduling.basic import Basic
+from penstock.qos.scheduling.basic_deadline import BasicDeadline
+from penstock.qos.scheduling.basic_profit_deadline import BasicProfitDeadline
 from penstock.qos.scheduling.chain import Chain
+from penstock.qos.scheduling.deadline import Deadline
 from penstock.qos.scheduling.earliest_deadline import EarliestDeadline
 from penstock.qos.scheduling.fifo import Fifo
 from penstock.qos.scheduling.greedy import Greedy
@@ -26,6 +31,8 @@ from penstock.qos.scheduling.parameters import (
 )
 from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
+from penstock.qos.scheduling.profit import Profit
+from penstock.qos.scheduling.profit_deadline import ProfitDeadline
 from penstock.qos.scheduling.round_robin import RoundRobin
 from penstock.qos.scheduling.segment import Segment
 from penstock.qos.scheduling.simple_segment import SimpleSegment
@@ -66,6 +73,23 @@ class Strategy:
         )
 
 
+def _auto(memory: int) -> Auto:
+    return Auto(lambda: Threshold(memory=memory, normal="path_answers"))
+
+
+#: Of strategies that go by deadlines and profits.
+_PROFIT = Parameter(
+    "profit", one_of("answers", "weight"), "answers", "whether all answers of a query share its weight, or each earns it"
+)
+_PUBLISHED = Parameter("published", yes_or_no, False, "choose stretches as published, which is not always best; to compare")
+_NL_DEADLINE = Parameter("nl_deadline", one_of("path", "subtree"), "path", "work is in time if one answer still is, or all")
+_RESCUE = (
+    Parameter("save_both", yes_or_no, False, "interrupt for work that would be late if what runs can wait for it"),
+    Parameter("guard", yes_or_no, False, "interrupt what cannot wait only for clearly more profit"),
+    Parameter("splitting", yes_or_no, True, "count a batch as late when all its rows are, not when its oldest is"),
+)
+_PATIENT = Parameter("threshold", number(above=0), 1.3, "profit per time that interrupts, compared with that of what runs, > 0")
+_GREEDY = Parameter("threshold", number(above=0), 0.65, "profit per time that interrupts, compared with that of what runs, > 0")
 _DYNAMIC = Parameter("dynamic", yes_or_no, False, "multiply priorities by age and size of what waits; does not stop starvation")
 
 POLICIES: Mapping[str, Strategy] = {
@@ -110,10 +134,35 @@ POLICIES: Mapping[str, Strategy] = {
         ),
     ),
     "earliest_deadline": Strategy("What must be answered first first; needs queries that say until when.", EarliestDeadline),
+    "basic": Strategy("The operator with most profit per time first, looking no further; to compare.", Basic, (_PROFIT,)),
+    "basic_deadline": Strategy(
+        "What can wait least first, operator by operator; to compare.", BasicDeadline, (_PATIENT, _NL_DEADLINE, *_RESCUE, _PROFIT)
+    ),
+    "basic_profit_deadline": Strategy(
+        "Most profit per time first unless something else would be late, operator by operator; to compare.",
+        BasicProfitDeadline,
+        (_GREEDY, _NL_DEADLINE, *_RESCUE, _PROFIT),
+    ),
+    "profit": Strategy("What earns most per time with all that must follow first.", Profit, (_PUBLISHED, _PROFIT)),
+    "deadline": Strategy(
+        "What can wait least first: for queries that say until when, while the load can be served.",
+        Deadline,
+        (_PATIENT, _PUBLISHED, *_RESCUE, _PROFIT),
+    ),
+    "profit_deadline": Strategy(
+        "What earns most per time first unless something else would be late: for queries that say until when, under overload.",
+        ProfitDeadline,
+        (_GREEDY, _PUBLISHED, *_RESCUE, _PROFIT),
+    ),
+    "auto": Strategy(
+        "Chosen by what queries ask and by the load: deadlines where there are any, else answers until memory is short.",
+        _auto,
+        (Parameter("memory", size, 256_000_000, "for the queues of a shard, such as 200 MB, > 0"),),
+    ),
 }
 
 #: What chooses unless somebody says otherwise.
-DEFAULT = "round_robin"
+DEFAULT = "auto"
 
 
 def make_policy(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
