@@ -620,6 +620,7 @@ class Kernel:
         set_aside = {owner: dict(by) for owner, by in self._set_aside.items()}
         return {
             "operators": operators, "entries": entries, "set_aside": set_aside, "holding": holding, "policy": self._policy_name,
+            "batch_ns": self._batch_ns,
             "times": {name: times.to_json() for name, times in self._times.items() if times.rows},
         }  # fmt: skip
 

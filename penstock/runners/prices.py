@@ -17,6 +17,8 @@ Measures: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
 _KEPT, _WARM_UP = 0.9, 2
 #: What a figure must move by before anybody is told, and how many micro-batches lie between two tellings at least.
 _MOVED, _PAUSE = 0.2, 5
+#: No row costs less, or there would be strategies that divide by nothing.
+_LEAST_NS = 0.1
 #: Differences that change no decision: nanoseconds for a row, rows for a row, bytes.
 _SMALL_NS, _SMALL_SHARE, _SMALL_BYTES = 10.0, 0.01, 16
 
@@ -44,12 +46,12 @@ class _Fit:
         if spread > 0.01 * rows * rows:
             row_ns = (calls * products - rows * ns) / spread
             call_ns = (ns - row_ns * rows) / calls
-            if row_ns >= 0 and call_ns >= 0:
+            if row_ns >= _LEAST_NS and call_ns >= 0:
                 return call_ns, row_ns
         # All elements were alike, or noise was larger than what they differ by: the share of the call stays what it was.
         known = before.call_ns * calls + before.row_ns * rows
         factor = ns / known if known > 0 else 1.0
-        return before.call_ns * factor, before.row_ns * factor
+        return before.call_ns * factor, max(before.row_ns * factor, _LEAST_NS)
 
 
 class PriceLearning:

@@ -91,7 +91,7 @@ class Auto:
         self._policy.plan(plan)
 
     def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
-        if item.rows:
+        if item.rows and self._mode is not Mode.WITHOUT_VALIDITY:
             self._has_heard = True
             self._load.hear((operator, item.port), item, now_ns)
         if isinstance(self._policy, HearsArrivals):
@@ -156,7 +156,7 @@ class ArrivingLoad:
         self._least_ns = 1.0
         self._laxity_ns: float | None = None
         #: When each stretch began, and the work that came in it. The first only says since when the others are counted.
-        self._stretches: list[list[float]] = []
+        self._stretches: list[tuple[int, float]] = []
 
     def plan(self, plan: WorkPlan) -> None:
         self._row_ns = {}
@@ -182,15 +182,16 @@ class ArrivingLoad:
         self._count(work_ns, now_ns)
 
     @property
-    def window_ns(self) -> float:
-        return max(self._laxity_ns or 0.0, self._least_ns)
+    def window_ns(self) -> int:
+        """Whole numbers: beside the time since 1970 a fraction is lost, and stretches would have no length."""
+        return round(max(self._laxity_ns or 0.0, self._least_ns))
 
     def _count(self, work_ns: float, now_ns: int) -> None:
         stretches = self._stretches
-        if stretches and now_ns < stretches[-1][0] + self.window_ns / STRETCHES:
-            stretches[-1][1] += work_ns
+        if stretches and now_ns <= stretches[-1][0] + self.window_ns // STRETCHES:
+            stretches[-1] = stretches[-1][0], stretches[-1][1] + work_ns
         else:
-            stretches.append([now_ns, work_ns])
+            stretches.append((now_ns, work_ns))
         while len(stretches) > 2 and stretches[1][0] <= now_ns - self.window_ns:
             del stretches[0]
 
@@ -206,7 +207,7 @@ class ArrivingLoad:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._laxity_ns = state.get("laxity_ns", self._laxity_ns)
-        self._stretches = [list(stretch) for stretch in state.get("stretches", ())]
+        self._stretches = [(began_ns, work_ns) for began_ns, work_ns in state.get("stretches", ())]
 
 
 def _validities(plan: WorkPlan, tree: Step) -> list[tuple[int | None, int | None]]:

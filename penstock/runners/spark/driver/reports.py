@@ -44,6 +44,8 @@ class BatchReport:
     measures: list[Mapping[str, Any]] = field(default_factory=list)
     #: Answers of every query since the checkpoint began.
     times: dict[str, AnswerTimes] = field(default_factory=dict)
+    #: When the micro-batch was planned, in nanoseconds since 1970.
+    batch_ns: int = 0
     #: The strategy that chose what ran next.
     policy: str = ""
     #: The run the shards belong to.
@@ -84,6 +86,7 @@ def _add(report: BatchReport, shard: Mapping[str, Any]) -> None:
     report.restored += int(shard.get("restored", False))
     report.run = shard.get("run", "")
     report.policy = shard.get("policy", report.policy)
+    report.batch_ns = shard.get("batch_ns", report.batch_ns)
     report.measures += [shard["measures"]] if "measures" in shard else []
     for query, found in shard.get("times", {}).items():
         report.times.setdefault(query, AnswerTimes()).merge(AnswerTimes.from_json(found))

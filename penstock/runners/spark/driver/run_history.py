@@ -24,6 +24,7 @@ from penstock.runners.spark.driver.counters import (
     set_aside,
 )
 from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.service import ServiceCounts, ServiceMeter, score_of
 from penstock.runners.stalls import Stall, StallDetector
 from penstock.workloads.base import ColumnarWorkload
 from penstock.workloads.playback import Playback
@@ -57,6 +58,10 @@ class BatchStatus:
     refused: Mapping[str, int] = field(default_factory=dict)
     #: What holds time back.
     held: tuple[Stall, ...] = ()
+    #: How each query is served, the weighted share of answers in time where queries say until when, and who chooses the work.
+    service: tuple[ServiceCounts, ...] = ()
+    score: float | None = None
+    policy: str = ""
 
     @property
     def state_rows(self) -> int:
@@ -103,6 +108,9 @@ class Summary:
     operators: tuple[OperatorCounts, ...] = ()
     #: What held time back at the end.
     held: tuple[Stall, ...] = ()
+    service: tuple[ServiceCounts, ...] = ()
+    score: float | None = None
+    policy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -144,6 +152,7 @@ class RunHistory:
         self._peak_rows = 0
         self._peak_bytes = 0
         self._refused: dict[str, int] = {}
+        self._service = ServiceMeter()
 
     def follow(self, job: Job) -> None:
         """Queries have come or gone; nothing happens if it is the same job."""
@@ -172,6 +181,7 @@ class RunHistory:
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(count_queries(self.job, report)),
             tuple(count_operators(self.job, report)), tuple(count_readers(self.job, report)),
             self._filters(), self._refused, self._stalls.hear(report.entries, report.holding, began.timestamp()),
+            self._service.hear(self.job, report, latency_ms), score_of(self.job, report), report.policy,
         )  # fmt: skip
         self._seen, self._began = report.epoch, began
         self._first = self._first or began
@@ -215,6 +225,9 @@ class RunHistory:
             self._refused,
             self.last.operators if self.last else (),
             self.last.held if self.last else (),
+            self.last.service if self.last else (),
+            self.last.score if self.last else None,
+            self.last.policy if self.last else "",
         )
 
     def _speed(self) -> float:

@@ -16,6 +16,7 @@ from penstock.operators.filtering.status import micros_text
 from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
 from penstock.runners.spark.driver.counters import late_and_quarantined
 from penstock.runners.spark.driver.run_history import BatchStatus, Summary
+from penstock.runners.spark.driver.service import ServiceCounts
 
 Row = Mapping[str, Any]
 #: The last answers of each query, at most as many as asked for.
@@ -161,17 +162,43 @@ def headline(status: BatchStatus) -> str:
     if broken := status.refused.get(CONSTRAINT_VIOLATED):
         parts.append(f"{broken:,} broke a constraint")
     if status.backlog:
-        parts.append(f"{status.backlog:,} rows waiting")
+        oldest = max((query.oldest_ms for query in status.service), default=0)
+        parts.append(f"{status.backlog:,} rows waiting, the oldest for {oldest / 1000:.1f} s; {status.policy} chooses")
+    if status.score is not None:
+        parts.append(f"in time {status.score:.1%}")
     return " · ".join(parts)
 
 
 def _queries(status: BatchStatus) -> Table:
-    table = _table("query", "rows in", "rows out", "state rows", "state")
+    has_deadlines = status.score is not None
+    service = {query.query: query for query in status.service}
+    timing = ["latency", *(["waiting", "oldest"] if status.backlog else []), *(["in time"] if has_deadlines else [])]
+    table = _table("query", "rows in", "rows out", "state rows", "state", *timing)
     for query in status.queries:
+        served = service.get(query.query)
+        shown = _service_text(served, bool(status.backlog), has_deadlines) if served is not None else [""] * len(timing)
         table.add_row(
-            query.query, f"{query.rows_in:,}", f"{query.rows_out:,}", f"{query.state_rows:,}", bytes_text(query.state_bytes)
+            query.query, f"{query.rows_in:,}", f"{query.rows_out:,}", f"{query.state_rows:,}", bytes_text(query.state_bytes), *shown
         )
     return table
+
+
+def _service_text(served: ServiceCounts, is_waiting: bool, has_deadlines: bool) -> list[str]:
+    """How old answers are, what waits, and what came in time."""
+    found = ["" if served.latency_ms is None else f"{served.latency_ms / 1000:.2f} s"]
+    found += [f"{served.waiting_rows:,}", f"{served.oldest_ms / 1000:.1f} s" if served.waiting_rows else ""] if is_waiting else []
+    return found + ([in_time_text(served)] if has_deadlines else [])
+
+
+def in_time_text(served: ServiceCounts) -> str:
+    """The share of answers in time, where the query says until when.
+
+    Examples
+    --------
+    >>> in_time_text(ServiceCounts("q", 1.0, 0, 0, 20, answers=200, in_time=199))
+    '99.5%'
+    """
+    return "" if served.in_time is None or not served.answers else f"{served.in_time / served.answers:.1%}"
 
 
 def _operators(status: BatchStatus) -> Table:
@@ -295,6 +322,8 @@ class Ending:
             f"(median), {summary.latency_ms_worst / 1000:.2f} s (worst)",
             highlight=False,
         )
+        if summary.score is not None:
+            console.print(f"in time {summary.score:.1%} of all answers, by the weights of their queries", highlight=False)
         for operator in summary.operators:
             if operator.constraint_savings:
                 console.print(f"constraints: {operator.constraint_savings}", highlight=False, markup=False)
@@ -319,7 +348,12 @@ class Ending:
 
 
 def _answers(summary: Summary) -> Table:
-    table = _table("query", "rows in", "answers")
+    has_deadlines = summary.score is not None
+    served = {query.query: query for query in summary.service}
+    table = _table("query", "rows in", "answers", *(["weight", "in time"] if has_deadlines else []))
     for query in summary.queries:
-        table.add_row(query.query, f"{query.rows_in:,}", f"{query.rows_out:,}")
+        counts = [f"{query.rows_in:,}", f"{query.rows_out:,}"]
+        if has_deadlines and query.query in served:
+            counts += [f"{served[query.query].weight:g}", in_time_text(served[query.query])]
+        table.add_row(query.query, *counts)
     return table

@@ -1,0 +1,82 @@
+"""How each query is served: how long its rows wait, how old its answers are, how many of them come in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.kernel.timing import AnswerTimes
+from penstock.kernel.work import Terms
+from penstock.lowering.jobs import Job
+from penstock.qos.score import QosScore
+from penstock.runners.spark.driver.reports import BatchReport
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCounts:
+    """The service of one query.
+
+    Parameters
+    ----------
+    waiting_rows, oldest_ms
+        Rows in the queues of its operators, and how long the oldest has been there; queues of shared operators count for each.
+    latency_ms
+        Of the answers of the last micro-batch that had any: from the arrival of the rows that caused them, on average.
+    answers, in_time
+        Since the checkpoint began; `in_time` is None where nobody said until when.
+    """
+
+    query: str
+    weight: float
+    waiting_rows: int
+    oldest_ms: int
+    latency_ms: int | None
+    answers: int
+    in_time: int | None
+
+
+class ServiceMeter:
+    """Turns the reports of micro-batches, which have totals, into what happened since the one before."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, AnswerTimes] = {}
+        self._latency_ms: dict[str, int] = {}
+
+    def hear(self, job: Job, report: BatchReport, batch_ms: int) -> tuple[ServiceCounts, ...]:
+        """One micro-batch, which took `batch_ms` from the arrival of its rows until its answers were written."""
+        for query, times in report.times.items():
+            before = self._before.get(query, AnswerTimes())
+            rows = times.rows - before.rows
+            if rows > 0:
+                self._latency_ms[query] = round((times.age_ns - before.age_ns) / rows / 1e6) + batch_ms
+        self._before = report.times
+        return tuple(self._counts(job, report, query) for query in job.outputs)
+
+    def _counts(self, job: Job, report: BatchReport, query: str) -> ServiceCounts:
+        terms = terms_of(job, query)
+        used = [node.id for stage in job.stages for node in stage.graph.nodes if query in node.queries]
+        queues = [report.operators.get(node, {}) for node in used]
+        since = [queue["queue_since_ns"] for queue in queues if queue.get("queue_rows") and "queue_since_ns" in queue]
+        times = report.times.get(query, AnswerTimes())
+        return ServiceCounts(
+            query,
+            terms.weight,
+            sum(queue.get("queue_rows", 0) for queue in queues),
+            max((report.batch_ns - min(since)) // 1_000_000, 0) if since else 0,
+            self._latency_ms.get(query),
+            times.rows,
+            times.in_time if terms.has_validity else None,
+        )
+
+
+def terms_of(job: Job, query: str) -> Terms:
+    return next((stage.graph.terms[query] for stage in job.stages if query in stage.graph.terms), Terms())
+
+
+def score_of(job: Job, report: BatchReport) -> float | None:
+    """The weighted share of answers in time since the checkpoint began; None if no query says until when."""
+    score = QosScore({query: terms_of(job, query).weight for query in job.outputs})
+    for query, times in report.times.items():
+        if query in job.outputs and terms_of(job, query).has_validity:
+            score.count(query, times.in_time, times.rows - times.in_time)
+    return score.value
