@@ -141,15 +141,21 @@ def explain(
     as_json: Json = False,
     shards: Shards = 2,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Directory of a run: show the current state of its filters and joins.")
+        Path | None, typer.Option(help="Directory of a run: show the current state of its filters and joins, and its prices.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(callback=_known_policy, help="Show what this strategy goes by: paths, segments, priorities.")
     ] = None,
 ) -> None:
     """Show how an application would run: operators, rounds, keys, and what bounds the state."""
-    from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins
+    from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins, read_prices
     from penstock.lowering.explain import explain as explained
+    from penstock.model.service import ChosenPolicy
 
     filters, joins = (read_filter_statuses(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
-    _print(explained(read_catalog(file), shards, filters, joins), as_json)
+    prices = read_prices(checkpoint) if checkpoint else ()
+    chosen = ChosenPolicy(policy) if policy else None
+    _print(explained(read_catalog(file), shards, filters, joins, chosen, prices), as_json)
 
 
 @app.command()

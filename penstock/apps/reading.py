@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from penstock.apps.table import EXAMPLES
 from penstock.errors import NoSuchFile, UserError
 from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.statistics import JoinMemory
+from penstock.model.elements import STATISTICS
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
 from penstock.runners.spark.checkpoints.records import read_record
@@ -62,6 +64,15 @@ def read_filter_statuses(checkpoint: Path) -> tuple[FilterStatus, ...]:
 def read_joins(checkpoint: Path) -> tuple[JoinMemory, ...]:
     """Estimated and measured state of joins when the run of a checkpoint was last heard of; needs no Spark."""
     return tuple(map(JoinMemory.from_json, _recalled(checkpoint, "joins") or ()))
+
+
+def read_prices(checkpoint: Path) -> list[Mapping[str, Any]]:
+    """What the run of a checkpoint has told shards about prices, oldest first; needs no Spark."""
+    from penstock.runners.spark.data_path.control import ControlLog  # who explains a text alone need not wait for Spark's modules
+
+    _recalled(checkpoint, "shards")
+    log = ControlLog(checkpoint / "penstock" / "control")
+    return [detail for kind, detail in log.read(0, len(log)) if kind == STATISTICS]
 
 
 def _recalled(checkpoint: Path, name: str) -> Any:

@@ -20,7 +20,7 @@ from penstock.kernel.packets import Packet
 from penstock.kernel.queue_state import load_queue, save_queue
 from penstock.kernel.segments import part_of, prefixed
 from penstock.kernel.timing import AnswerTimes, timed
-from penstock.kernel.work import Choice, Item, PlannedOperator, Price, Terms, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Item, Price, Terms, WaitingWork, WorkPlan, with_news
 from penstock.model.batch import Batch
 from penstock.model.elements import (
     BUDGET,
@@ -259,9 +259,7 @@ class Kernel:
         for node, told in operators.items():
             known = self._prices.get(node)
             if known is not None:
-                self._prices[node] = tuple(
-                    price if new is None else replace(price, **new) for price, new in zip(known, told, strict=True)
-                )
+                self._prices[node] = with_news(known, told)
         self._replan()
 
     def _use_policy(self, name: str, parameters: Mapping[str, Any]) -> None:
@@ -278,17 +276,7 @@ class Kernel:
 
     def _plan(self) -> WorkPlan:
         """What strategies know."""
-        graph, prices = self.graph, self._prices
-        return WorkPlan(
-            tuple(
-                PlannedOperator(
-                    node.id, prices[node.id], graph.places_behind[node.id], graph.entrances[node.id], graph.answering[node.id]
-                )
-                for node in graph.nodes
-                if node.id in self._running
-            ),
-            graph.terms,
-        )
+        return self.graph.work_plan({node: self._prices[node] for node in self._running})
 
     def _end(self, control: Control) -> None:
         """End of one query, or of everything: promises first, then the mark that follows all rows.

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from penstock.kernel.contracts import Operator
 from penstock.kernel.ingress import EntrySpec
-from penstock.kernel.work import UNKNOWN_PRICE, Price, Terms
+from penstock.kernel.work import UNKNOWN_PRICE, PlannedOperator, Price, Terms, WorkPlan
 
 #: An edge's start: (node, output); an empty output means the node's only one.
 Port = tuple[str, str]
@@ -104,3 +104,12 @@ class Graph:
         """For each node the ports that get rows from outside."""
         outside = {entry.name for entry in self.entries} - set(self._loops.values())
         return {node.id: tuple(port for port, (source, _) in enumerate(node.sources) if source in outside) for node in self.nodes}
+
+    def work_plan(self, prices: Mapping[str, tuple[Price, ...]]) -> WorkPlan:
+        """What strategies know of the operators that have prices; others run no more."""
+        operators = (
+            PlannedOperator(node.id, prices[node.id], self.places_behind[node.id], self.entrances[node.id], self.answering[node.id])
+            for node in self.nodes
+            if node.id in prices
+        )
+        return WorkPlan(tuple(operators), self.terms)

@@ -6,9 +6,9 @@ Prices come from outside, as decisions. Nothing here reads a clock, so a repeate
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, Element, Heartbeat
@@ -61,6 +61,11 @@ class Price:
     def of(self, rows: int) -> int:
         """Nanoseconds for an element with so many rows."""
         return round(self.call_ns + self.row_ns * rows)
+
+
+def with_news(prices: Sequence[Price], told: Sequence[Mapping[str, Any] | None]) -> tuple[Price, ...]:
+    """Prices by port, with the figures that a decision tells; None: nothing about this port."""
+    return tuple(price if new is None else replace(price, **new) for price, new in zip(prices, told, strict=True))
 
 
 #: Of an operator of which nobody knows anything.

@@ -27,7 +27,7 @@ sources, as Catalyst reads them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -36,11 +36,14 @@ from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.spreading import EVERYWHERE
 from penstock.lowering.jobs import Exchange, Job, SourceEntry
+from penstock.lowering.looped import looped
 from penstock.lowering.multiway import with_copies
 from penstock.lowering.prefix import prefix_of
+from penstock.lowering.scheduling import check_policy, scheduling_lines
 from penstock.lowering.stages import PACKING, build_job
 from penstock.lowering.statistics import JoinMemory
 from penstock.lowering.table import lowering_of
+from penstock.model.service import ChosenPolicy
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.analysis.clock import clock_lines
 from penstock.plan.analysis.estimation import InputEstimate, declared_estimates
@@ -151,6 +154,8 @@ class Explanation:
     joins: tuple[JoinMemory, ...] = ()
     #: Streams whose time goes on without rows.
     clocked: tuple[str, ...] = ()
+    #: What the strategy that chooses the work goes by.
+    scheduling: tuple[str, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -171,6 +176,7 @@ class Explanation:
         lines += ["", "declared generators of punctuations", *(f"  {choice}" for choice in self.choices)] if self.choices else []
         lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
         lines += ["", "adaptive filters, as they stand", *_filter_lines(self.filters)] if self.filters else []
+        lines += ["", "what runs first while work waits", *(f"  {text}" for text in self.scheduling)] if self.scheduling else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -201,6 +207,7 @@ class Explanation:
                 for choice in self.choices
             ],
             "unwatched": list(self.job.unwatched),
+            "scheduling": list(self.scheduling),
             "clocked": list(self.clocked),
             "filters": [status.to_json() for status in self.filters],
             "joins": [join.to_json() for join in self.joins],
@@ -223,8 +230,9 @@ def _needed(joins: Sequence[JoinMemory]) -> list[str]:
 
 
 def explain(
-    catalog: Catalog, shards: int = 2, filters: Sequence[FilterStatus] = (), joins: Sequence[JoinMemory] = ()
-) -> Explanation:
+    catalog: Catalog, shards: int = 2, filters: Sequence[FilterStatus] = (), joins: Sequence[JoinMemory] = (),
+    policy: ChosenPolicy | None = None, prices: Iterable[Mapping[str, Any]] = (),
+) -> Explanation:  # fmt: skip
     """Rewrite an application, cut it into stages, judge its state, and show all that.
 
     Memory of joins is estimated from declared rates and windows; `MemoryMonitor` sets it beside what a run measures.
@@ -233,6 +241,9 @@ def explain(
     ----------
     filters, joins
         How adaptive filters of a run stand and what its joins need, to be shown too: `Run.filters`, `MemoryMonitor.joins`.
+    policy, prices
+        The strategy whose view of the operators is shown, and the prices that a run has measured. None: that of the text, if it
+        sets one.
     """
     final = rewritten(catalog)
     job = build_job(final, shards, optimise=False)
@@ -241,7 +252,12 @@ def explain(
     users |= {name: queries for name, (_, queries) in job.early_filters.items()}
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
     clocked = tuple(clock_lines(final))
-    return Explanation(catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked)
+    check_policy(catalog)
+    shown = policy or catalog.policy
+    scheduling = scheduling_lines(looped(job), shown, prices) if shown is not None else []
+    return Explanation(
+        catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked, tuple(scheduling)
+    )
 
 
 def _explained(query: ContinuousQuery, job: Job, judged: Mapping[int, Judged], users: Mapping[str, frozenset[str]]) -> Explained:

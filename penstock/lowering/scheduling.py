@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from math import isfinite
 from typing import Any
 
 from penstock.errors import InvalidConfiguration, PenstockError, suggestion
-from penstock.kernel.work import Price
+from penstock.kernel.contracts import Explained
+from penstock.kernel.work import Price, with_news
 from penstock.lowering.jobs import Job
 from penstock.model.elements import BUDGET, POLICY, STATISTICS, Control
+from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
-from penstock.qos.scheduling.table import make_policy
+from penstock.qos.scheduling.table import DEFAULT, POLICIES, make_policy
 
 _FIGURES = tuple(item.name for item in fields(Price))
 
@@ -39,6 +41,30 @@ def check_policy(catalog: Catalog) -> None:
         if chosen.place is not None:
             error.at(chosen.place)
         raise
+
+
+def scheduling_lines(job: Job, policy: ChosenPolicy | None, told: Iterable[Mapping[str, Any]] = ()) -> list[str]:
+    """What a strategy goes by, for people; None: the one that works unless somebody says otherwise.
+
+    Parameters
+    ----------
+    told
+        Prices that a run has measured, as its decisions have them, oldest first.
+    """
+    chosen = policy or ChosenPolicy(DEFAULT)
+    lines = [f"{chosen.name}: {POLICIES[chosen.name].description}"]
+    news = list(told)
+    for stage in job.stages:
+        prices = {node.id: node.prices for node in stage.graph.nodes}
+        for decision in news:
+            for operator, figures in decision["operators"].items():
+                if operator in prices and len(prices[operator]) == len(figures):
+                    prices[operator] = with_news(prices[operator], figures)
+        strategy = make_policy(chosen.name, chosen.parameters)
+        strategy.plan(stage.graph.work_plan(prices))
+        lines += strategy.explained() if isinstance(strategy, Explained) else []
+    source = "prices as the run has measured them" if news else "prices as they are thought to be until a run has measured them"
+    return [*lines, f"({source})"]
 
 
 def _check_budget(detail: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ from penstock.lowering.placing import (
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.scheduling import check_policy
-from penstock.lowering.table import Recipe, lowering_of, recipe_of, recipe_of_generator
+from penstock.lowering.table import BESIDE, Recipe, lowering_of, recipe_of, recipe_of_generator
 from penstock.lowering.terms import answer_schema, terms_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
@@ -337,7 +337,7 @@ class _Builder:
         name = self._shared_split(recipe, level, sources)
         if name is None:
             name = self._named(kind)
-            self._level(level).nodes.append(GraphNode(name, recipe, sources))
+            self._level(level).nodes.append(GraphNode(name, recipe, sources, price=BESIDE))
             self._users[name] = set()
         self._users[name].add(self._query)
         return name

@@ -129,6 +129,9 @@ _LIGHT, _PASSING = Price(20_000, 20, 0.5), Price(5_000, 2)
 #: Of operators with state: those that gather rows, those that look for partners, those that follow events.
 _GATHERING, _JOINING, _FOLLOWING = Price(100_000, 100, 0.1), Price(200_000, 400), Price(200_000, 500, 0.1)
 
+#: Of operators that no node stands for.
+BESIDE = _LIGHT
+
 LOWERINGS: Mapping[type[Node], Lowering] = {
     nodes.Select: Lowering(_select, price=_LIGHT),
     AdaptiveFilter: Lowering(_adaptive_filter, explained=explained_order, price=Price(20_000, 200, 0.3)),
