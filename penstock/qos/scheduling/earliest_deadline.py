@@ -55,10 +55,10 @@ class EarliestDeadline:
         return Choice(min(work.waiting.values(), key=self._rank).operator)
 
     def _rank(self, queue: Queue) -> tuple[bool, int, int, int, int]:
-        head, terms = queue.items[0], self._terms[queue.operator]
+        head, terms, place = queue.items[0], self._terms[queue.operator], self._places[queue.operator]
         # The event time of rows is looked up only if it matters.
         deadline = terms.deadline_ns(head.oldest_us if terms.after_event_us is not None else 0, head.since_ns)
-        return deadline is None, deadline or 0, *head.age_key, self._places[queue.operator]
+        return deadline is None, deadline or 0, head.since_ns, head.number, place
 
     def snapshot(self) -> Mapping[str, Any]:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.kernel.work import Choice, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Queue, WaitingWork, WorkPlan
 
 
 class Fifo:
@@ -57,5 +57,8 @@ class OldestHead:
         self._places = {operator.id: -place for place, operator in enumerate(plan.operators)}
 
     def operator(self, work: WaitingWork) -> str:
-        places, waiting = self._places, work.waiting
-        return min(waiting, key=lambda name: (*waiting[name].items[0].age_key, places[name]))
+        return min(work.waiting.values(), key=self._age).operator
+
+    def _age(self, queue: Queue) -> tuple[int, int, int]:
+        head = queue.items[0]
+        return head.since_ns, head.number, self._places[queue.operator]

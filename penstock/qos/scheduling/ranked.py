@@ -82,7 +82,7 @@ class ServesOperators:
         equal = [name for name in waiting if levels[name] == best]
         if len(equal) == 1:
             return Choice(equal[0])
-        return Choice(min(equal, key=lambda name: (*waiting[name].head.age_key, places[name])))
+        return Choice(min(equal, key=lambda name: (waiting[name].items[0].age_key, places[name])))
 
     def _urgent_levels(self, work: WaitingWork) -> dict[str, float]:
         found = urgencies(work, {name: name for name in work.waiting})

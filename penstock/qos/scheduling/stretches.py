@@ -35,13 +35,14 @@ class Stretch:
     def operators(self) -> frozenset[str]:
         return frozenset(step.operator for step in self.steps)
 
-    def order(self) -> dict[str, int]:
-        """Ranks of its operators, the first to be served having the least: what is nearest to the end, then what is fastest.
 
-        Slice by slice this serves from the entrance upwards, and what was left inside by another strategy leaves first.
-        """
-        ranked = sorted(self.steps, key=lambda step: (-step.depth, step.price.share_ns))
-        return {name: rank for rank, name in enumerate(dict.fromkeys(step.operator for step in ranked))}
+def serving_order(steps: Iterable[Step]) -> list[str]:
+    """Operators of a path or segment in the order in which they are served: what is nearest to its end, then what is fastest.
+
+    Slice by slice this serves from the entrance upwards, and what was left inside by another strategy leaves first.
+    """
+    ranked = sorted(steps, key=lambda step: (-step.depth, step.price.share_ns))
+    return list(dict.fromkeys(step.operator for step in ranked))
 
 
 def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
@@ -95,7 +96,8 @@ class ServesStretches:
 
     def plan(self, plan: WorkPlan) -> None:
         self._stretches = sorted(self.stretches(plan), key=lambda stretch: stretch.priority, reverse=True)
-        self._orders = [stretch.order() for stretch in self._stretches]
+        orders = [serving_order(stretch.steps) for stretch in self._stretches]
+        self._orders = [{operator: rank for rank, operator in enumerate(order)} for order in orders]
         self._levels = levels_of([stretch.priority for stretch in self._stretches])
         self._best = {}
         for at, order in enumerate(self._orders):

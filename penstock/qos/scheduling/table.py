@@ -33,7 +33,7 @@ from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
 from penstock.qos.scheduling.profit import Profit
 from penstock.qos.scheduling.profit_deadline import ProfitDeadline
-from penstock.qos.scheduling.round_robin import RoundRobin
+from penstock.qos.scheduling.round_robin import TURNS, RoundRobin
 from penstock.qos.scheduling.segment import Segment
 from penstock.qos.scheduling.simple_segment import SimpleSegment
 from penstock.qos.scheduling.starvation import StarvationFree
@@ -94,9 +94,12 @@ _DYNAMIC = Parameter("dynamic", yes_or_no, False, "multiply priorities by age an
 
 POLICIES: Mapping[str, Strategy] = {
     "round_robin": Strategy(
-        "Operators take turns; nothing waits long.",
+        "Operators take turns, or paths, or queries; nothing waits long.",
         RoundRobin,
-        (Parameter("slices", whole_number(1), 1, "slices served per visit, >= 1"),),
+        (
+            Parameter("slices", whole_number(1), 1, "slices served per visit, >= 1"),
+            Parameter("over", one_of(*TURNS), "operators", f"who takes turns: {', '.join(TURNS)}"),
+        ),
         starves=False,
     ),
     "weighted_round_robin": Strategy(

@@ -18,16 +18,18 @@ from penstock.qos.scheduling.table import POLICIES, make_policy
 from penstock.testing.scheduling import UNIT_NS, operator, per_unit, plan_of, waiting
 from penstock.testing.scheduling_simulator import Arrival, Simulation
 
-NAMES = list(POLICIES)
+NAMES = [*POLICIES, "path round_robin", "query round_robin"]
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "threshold": {"memory": 200, "upper": 60, "lower": 20},
     "round_robin": {"slices": 2},
+    "path round_robin": {"over": "paths", "slices": 3},
+    "query round_robin": {"over": "queries"},
     "weighted_round_robin": {"weights": {"q0": 3}},
 }
 
 
 def made(name: str, **more: Any) -> Policy:
-    return make_policy(name, {**SETTINGS.get(name, {}), **more})
+    return make_policy(name.split()[-1], {**SETTINGS.get(name, {}), **more})
 
 
 def settings() -> st.SearchStrategy[dict[str, Any]]:

@@ -150,7 +150,7 @@ class Script(ByName):
     """Serves what is written, in this order."""
 
     def pick(self, work: WaitingWork) -> Choice | None:
-        first, *self._order = self._order
+        first, self._order = self._order[0], self._order[1:]
         return Choice(first)
 
 

@@ -55,8 +55,7 @@ def looks(policy: Threshold, memory: int, now_ns: int = 0) -> tuple[str, str]:
 )
 def test_g9_thresholds(memory: str, mean: str, upper: str, lower: str) -> None:
     exact: Any = Fraction
-    found = thresholds(exact(memory), exact(mean), exact("0.9"))
-    assert found == (Fraction(upper), Fraction(lower))
+    assert thresholds(exact(memory), exact(mean), exact("0.9")) == (exact(upper), exact(lower))
 
 
 def test_the_mode_decides_who_picks() -> None:
