@@ -6,14 +6,18 @@ for at most a quantum, and what comes out waits at the next operators. Rows stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.kernel.contracts import HearsArrivals, Policy
 from penstock.kernel.work import Choice, Item, PlannedOperator, WaitingWork, WorkPlan
 from penstock.testing.scheduling import UNIT_NS, rows
+
+#: Batches are never changed, so one of each kind is enough.
+_rows = lru_cache(maxsize=256)(rows)
 
 
 class Arrival(NamedTuple):
@@ -56,7 +60,7 @@ class Simulation:
     quantum_ns
         A pick is served for so long; at least one row of it is.
     decision_ns
-        What a pick of another operator costs.
+        What it costs to turn to another object: what `object_of` makes of the policy and its choice.
 
     Examples
     --------
@@ -72,6 +76,9 @@ class Simulation:
     plan: WorkPlan
     quantum_ns: int = UNIT_NS
     decision_ns: int = 0
+    object_of: Callable[[Policy, Choice], Hashable] = lambda _, choice: choice.operator
+    #: How often it turned to another object.
+    decisions: int = 0
     served: list[Served] = field(default_factory=list)
     answered: list[Answered] = field(default_factory=list)
     #: Bytes, with what is in service, whenever they have changed; of one time the last counts.
@@ -83,9 +90,15 @@ class Simulation:
         self.policy.plan(self.plan)
         self.work = WaitingWork(self.plan)
         self._operators = {operator.id: operator for operator in self.plan.operators}
+        self._selectivities = {
+            (operator.id, port): Fraction(price.selectivity).limit_denominator(10_000)
+            for operator in self.plan.operators
+            for port, price in enumerate(operator.prices)
+        }
         #: Parts of rows that each port has not yet let out.
         self._parts: dict[tuple[str, int], Fraction] = {}
         self._arrived = 0
+        self._object: Hashable = None
 
     def run(self, arrivals: Iterable[Arrival]) -> None:
         """Let all rows arrive and leave."""
@@ -101,7 +114,7 @@ class Simulation:
     def _arrive(self, coming: list[Arrival], until_ns: int, in_service: int = 0) -> None:
         while coming and coming[-1].at_ns <= until_ns:
             arrival = coming.pop()
-            item = Item(arrival.port, rows(arrival.rows, arrival.ts), arrival.at_ns, self._arrived)
+            item = Item(arrival.port, _rows(arrival.rows, arrival.ts), arrival.at_ns, self._arrived)
             self._arrived += 1
             if isinstance(self.policy, HearsArrivals):
                 self.policy.on_arrival(arrival.operator, item, arrival.at_ns)
@@ -114,7 +127,10 @@ class Simulation:
         item = self.work.take(choice, max(int(self.quantum_ns / price.row_ns), 1))
         size = price.row_bytes * item.rows
         self._note(self.work.now_ns, size)
-        switched = not self.served or self.served[-1].operator != operator.id
+        turned_to = self.object_of(self.policy, choice)
+        switched = turned_to != self._object
+        self._object = turned_to
+        self.decisions += switched
         self.served.append(Served(self.work.now_ns, operator.id, item.rows))
         end_ns = self.work.now_ns + price.of(item.rows) + self.decision_ns * switched
         self._arrive(coming, end_ns - 1, size)
@@ -123,13 +139,14 @@ class Simulation:
         self._note(end_ns, 0)
 
     def _leave(self, operator: PlannedOperator, item: Item) -> None:
-        selectivity = Fraction(operator.prices[item.port].selectivity).limit_denominator(10_000)
-        made = self._parts.get((operator.id, item.port), Fraction()) + item.rows * selectivity
-        self._parts[operator.id, item.port] = made - int(made)
-        if int(made):
-            self.answered += [Answered(self.work.now_ns, query, int(made), item.since_ns) for query in operator.answers]
+        place = operator.id, item.port
+        parts = self._parts.get(place, Fraction()) + item.rows * self._selectivities[place]
+        made = int(parts)
+        self._parts[place] = parts - made
+        if made:
+            self.answered += [Answered(self.work.now_ns, query, made, item.since_ns) for query in operator.answers]
             for consumer, port in operator.consumers:
-                self.work.add(consumer, Item(port, rows(int(made)), item.since_ns, item.number))
+                self.work.add(consumer, Item(port, _rows(made, 0), item.since_ns, item.number))
 
     def _note(self, at_ns: int, in_service: int) -> None:
         self.memory[at_ns] = self.work.memory + in_service

@@ -9,7 +9,7 @@ from json import dumps, loads
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.contracts import Policy
@@ -32,7 +32,7 @@ def made(name: str, **more: Any) -> Policy:
     return make_policy(name.split()[-1], {**SETTINGS.get(name, {}), **more})
 
 
-def settings() -> st.SearchStrategy[dict[str, Any]]:
+def add_ons() -> st.SearchStrategy[dict[str, Any]]:
     """Help against starvation."""
     return st.fixed_dictionaries(
         {}, optional={"oldest_every": st.integers(0, 4), "max_age": st.sampled_from(["1 second", "3 seconds"])}
@@ -83,7 +83,8 @@ def total(simulation: Simulation) -> Counter[str]:
     return +found
 
 
-@given(st.data(), st.sampled_from(NAMES), settings())
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(NAMES), add_ons())
 def test_everything_is_served_whoever_picks(data: st.DataObject, name: str, more: dict[str, Any]) -> None:
     plan = data.draw(plans())
     coming = data.draw(arrivals(plan))
@@ -117,6 +118,7 @@ class Switching:
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
+@settings(deadline=None)
 @given(st.data(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=6))
 def test_everything_is_served_when_strategies_change(data: st.DataObject, names: list[str]) -> None:
     plan = data.draw(plans())
@@ -160,7 +162,8 @@ class Restarting:
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
-@given(st.data(), st.sampled_from(NAMES), settings(), st.booleans())
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(NAMES), add_ons(), st.booleans())
 def test_a_replay_picks_the_same_from_any_snapshot_and_any_order_of_queues(
     data: st.DataObject, name: str, more: dict[str, Any], is_restored_first: bool
 ) -> None:
@@ -173,6 +176,7 @@ def test_a_replay_picks_the_same_from_any_snapshot_and_any_order_of_queues(
     assert simulation.served == again.served
 
 
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(NAMES))
 def test_operators_may_come_and_go_and_queues_stay(data: st.DataObject, name: str) -> None:
     before, after = data.draw(plans(least=3)), data.draw(plans(least=2))

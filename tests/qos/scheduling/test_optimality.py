@@ -79,11 +79,13 @@ def backlogs() -> st.SearchStrategy[Backlog]:
     )
 
 
+@settings(deadline=None)
 @given(backlogs())
 def test_of_a_backlog_path_capacity_has_the_least_latency_per_tuple(backlog: Backlog) -> None:
     assert sum(backlog.completions(PathCapacity())) == backlog.best([1] * len(backlog.tuples))
 
 
+@settings(deadline=None)
 @given(backlogs())
 def test_of_a_backlog_path_answers_has_the_least_latency_per_answer(backlog: Backlog) -> None:
     weights = [backlog.costs(at)[1] for at in backlog.tuples]

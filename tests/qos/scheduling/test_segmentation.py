@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.work import PlannedOperator, Price, WorkPlan
@@ -184,12 +184,14 @@ def named(found: Sequence[Block]) -> dict[frozenset[str], float]:
     return {frozenset(step.operator for step in block.steps): block.capacity for block in found}
 
 
+@settings(deadline=None)
 @given(plans())
 def test_the_tree_algorithm_finds_what_exhaustive_search_finds(plan: WorkPlan) -> None:
     (tree,) = trees(plan)
     assert named(memory_optimal_blocks(tree)) == named(enumerated(tree))
 
 
+@settings(deadline=None)
 @given(plans(most=7))
 def test_no_set_of_operators_from_the_entrance_on_releases_faster_than_the_first_segment(plan: WorkPlan) -> None:
     (tree,) = trees(plan)
@@ -197,6 +199,7 @@ def test_no_set_of_operators_from_the_entrance_on_releases_faster_than_the_first
     assert all(block_of([tree, *inside]).capacity <= first for inside in prefixes(tree.children))
 
 
+@settings(deadline=None)
 @given(plans())
 def test_segments_of_a_tree_release_ever_slower_and_hold_each_operator_once(plan: WorkPlan) -> None:
     (tree,) = trees(plan)
@@ -207,6 +210,7 @@ def test_segments_of_a_tree_release_ever_slower_and_hold_each_operator_once(plan
     assert all(block.capacity > 0 for block in found)
 
 
+@settings(deadline=None)
 @given(st.lists(prices(st.integers(1, 4)), min_size=1, max_size=6))
 def test_capacities_of_the_segments_of_a_path_strictly_decrease(found: list[Price]) -> None:
     capacities = [block.capacity for block in memory_optimal_blocks(path(*found))]
@@ -238,6 +242,7 @@ def found_segments(cut: Callable[[Step], list[Block]], operators: Sequence[Plann
     return {stretch.operators: stretch.priority for stretch in segments(plan_of(*operators), cut)}
 
 
+@settings(deadline=None)
 @given(shared_plans(), st.sampled_from(CUTS), st.randoms())
 def test_segments_do_not_depend_on_the_order_of_paths(operators: list[PlannedOperator], cut: Any, random: Any) -> None:
     shuffled = random.sample(operators, len(operators))
@@ -247,6 +252,7 @@ def test_segments_do_not_depend_on_the_order_of_paths(operators: list[PlannedOpe
         assert found_segments(cut, operators) == found_segments(cut, shuffled)
 
 
+@settings(deadline=None)
 @given(shared_plans(), st.sampled_from(CUTS))
 def test_no_segment_is_part_of_another_and_each_operator_is_in_one(operators: list[PlannedOperator], cut: Any) -> None:
     found = list(found_segments(cut, operators))

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.work import Item, WaitingWork
@@ -71,6 +71,7 @@ def test_between_the_thresholds_the_mode_stays() -> None:
     assert modes == ["normal", "saving", "saving", "saving", "normal", "normal", "normal", "saving", "saving"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(2, 120), max_size=60), st.integers(3, 99), st.data())
 def test_the_mode_changes_at_the_thresholds_only(trace: list[int], upper: int, data: st.DataObject) -> None:
     lower = data.draw(st.integers(2, upper - 1))
@@ -143,6 +144,7 @@ arrivals = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(arrivals, max_size=8))
 def test_below_the_upper_threshold_it_is_path_capacity_and_above_the_lower_one_it_is_segment(coming: list[Arrival]) -> None:
     def served(policy: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.work import Terms, WaitingWork
@@ -64,6 +64,7 @@ def test_a_replay_goes_on_where_the_policy_stood() -> None:
     assert picks(policy, work, 9) == picks(again, work, 9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
 def test_a_cycle_visits_each_by_its_weight_and_no_visit_is_late_by_more_than_its_share(weights: list[int]) -> None:
     plan = plan_of(*(operator(f"o{at}", answers=f"o{at}") for at in range(len(weights))))
