@@ -124,7 +124,7 @@ class Simulation:
     def _serve(self, choice: Choice, coming: list[Arrival]) -> None:
         operator = self._operators[choice.operator]
         price = operator.prices[self.work.waiting[choice.operator].items[choice.position].port]
-        item = self.work.take(choice, max(int(self.quantum_ns / price.row_ns), 1))
+        item = self.work.take(choice, max(int(self.quantum_ns / price.row_ns), 1) if price.row_ns else None)
         size = price.row_bytes * item.rows
         self._note(self.work.now_ns, size)
         turned_to = self.object_of(self.policy, choice)

@@ -11,14 +11,14 @@ from penstock.qos.scheduling.queries import served_queries
 
 
 class EarliestDeadline:
-    """Serve the queue whose head must be answered first; what nobody waits for by a certain time comes last, by age.
+    """Serve the queue whose first rows must be answered first; what nobody waits for by a certain time comes last, by age.
 
     As long as everything can be in time, it is. Under overload it serves what is already late; choose it where queries say how
     long their answers are of use and load is below capacity. It needs no prices.
 
     Notes
     -----
-    The deadline is that of the most pressing query behind the operator, for the oldest row of the item at the head.
+    The deadline is that of the most pressing query behind the operator, for the oldest row of the first item with rows.
 
     References
     ----------
@@ -56,8 +56,10 @@ class EarliestDeadline:
 
     def _rank(self, queue: Queue) -> tuple[bool, int, int, int, int]:
         head, terms, place = queue.items[0], self._terms[queue.operator], self._places[queue.operator]
+        # What is said about rows has no deadline, but rows behind it wait for it.
+        first = next((item for item in queue.items if item.rows), head)
         # The event time of rows is looked up only if it matters.
-        deadline = terms.deadline_ns(head.oldest_us if terms.after_event_us is not None else 0, head.since_ns)
+        deadline = terms.deadline_ns(first.oldest_us if terms.after_event_us is not None else 0, first.since_ns)
         return deadline is None, deadline or 0, head.since_ns, head.number, place
 
     def snapshot(self) -> Mapping[str, Any]:

@@ -99,7 +99,8 @@ def two_blocks(tree: Step) -> list[Block]:
 def segments(plan: WorkPlan, cut: Cut) -> list[Stretch]:
     """Segments of all paths; one that is part of another is left out. The order of paths does not matter."""
     found = merged(_stretch(block) for tree in paths(plan) for block in cut(tree))
-    return [one for one in found if not any(one.operators < other.operators for other in found)]
+    sets = [stretch.operators for stretch in found]
+    return [stretch for stretch, own in zip(found, sets, strict=True) if not any(own < other for other in sets)]
 
 
 def _stretch(block: Block) -> Stretch:

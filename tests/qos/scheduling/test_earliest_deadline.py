@@ -48,6 +48,15 @@ def test_what_has_no_deadline_comes_last_by_age() -> None:
     assert order(PLAN, ("a", Heartbeat(1), 4), ("r", rows(1), 3), ("b", Heartbeat(1), 9)) == ["b", "r", "a"]
 
 
+def test_what_is_said_about_rows_goes_with_the_rows_behind_it() -> None:
+    policy, work = EarliestDeadline(), WaitingWork(PLAN)
+    policy.plan(PLAN)
+    items: list[tuple[str, Element]] = [("b", rows(1)), ("a", Heartbeat(1)), ("a", rows(1, ts=SECOND_US))]
+    for name, element in items:
+        work.add(name, Item(0, element))
+    assert drained(policy, work) == ["a", "a", "b"]
+
+
 def test_the_most_pressing_query_behind_an_operator_counts() -> None:
     plan = plan_of(
         operator("s", to="t u", entrances=(0,)),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.contracts import Policy
-from penstock.kernel.work import Choice, Terms, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Price, Terms, WaitingWork, WorkPlan
 from penstock.qos.scheduling.table import POLICIES, make_policy
 from penstock.testing.scheduling import UNIT_NS, operator, per_unit, plan_of, waiting
 from penstock.testing.scheduling_simulator import Arrival, Simulation
@@ -41,11 +41,12 @@ def add_ons() -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def plans(draw: st.DrawFn, least: int = 1) -> WorkPlan:
-    """Operators of two ports that feed later ones; some let nothing pass, some make rows, some are reached by nothing."""
+    """Operators of two ports that feed later ones; some let nothing pass, make rows, cost nothing or are reached by nothing."""
     count = draw(st.integers(least, 6))
     price = st.builds(
         per_unit, st.sampled_from([0.5, 1.0, 3.0, 7.0]), st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]), st.sampled_from([1, 10, 1000])
     )
+    price |= st.sampled_from([Price(0, 0, 1, 0, 1), Price(1000, 0, 1, 10, 0)])
     operators = []
     for at in range(count):
         later = [other for other in range(at + 1, count) if draw(st.booleans())][:2]
