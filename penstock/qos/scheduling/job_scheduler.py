@@ -17,7 +17,7 @@ from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, Heartbeat
 from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import Known, ProfitOf, Prospect, Valuation, Worth, known_places, usable
+from penstock.qos.scheduling.prospects import Known, ProfitOf, Valuation, Worth, known_places, usable
 
 #: So many items of a queue are looked at behind the first that is not late.
 LOOKED_AT = 64
@@ -34,44 +34,52 @@ class Order(Enum):
     PROFIT_DEADLINE = "profit_deadline"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class WaitingJob:
     """An item that can run now, with all that belongs to the same job.
 
     Parameters
     ----------
-    operator, position
-        Where the item is.
-    number
-        Of the arrival.
+    item, position
+        What waits, and where in the queue.
     own_ns, cost_ns
         Time of the operator, and of the whole job.
     profit
         Of the rows that will be in time.
-    laxity_ns, deadline_ns
-        How long it can wait, and when it must have ended.
+    latest_ns, deadline_ns
+        When it must start, and when it must have ended.
     places
         Where the job leads.
+    judged_ns
+        When this was found out; it holds from then on, until the job must have started.
+    rank
+        Smaller is earlier.
     """
 
     operator: str
-    port: int
+    item: Item
     position: int
-    number: int
     own_ns: int
     cost_ns: float
     profit: float
-    laxity_ns: float
+    latest_ns: float
     deadline_ns: float
     places: tuple[Place, ...]
+    judged_ns: int
+    density: float = 0.0
+    rank: tuple[Any, ...] = ()
 
     @property
-    def density(self) -> float:
-        return self.profit / self.cost_ns if self.cost_ns > 0 else inf
+    def number(self) -> int:
+        return self.item.number
 
     @property
     def key(self) -> tuple[str, int, int]:
-        return self.operator, self.port, self.number
+        """Tells it from others."""
+        return self.operator, self.item.port, self.item.number
+
+    def still_holds(self, item: Item, now_ns: int) -> bool:
+        return item is self.item and self.judged_ns <= now_ns <= self.latest_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,9 @@ class SchedulesJobs:
         self._asked: set[tuple[str, int, int]] = set()
         self._has_news = True
         self._items = 0
+        #: Not state, only saves time: of each place the job in front, and of each operator the last item known to be late.
+        self._in_front: dict[Place, WaitingJob] = {}
+        self._last_late: dict[str, tuple[Item, int]] = {}
         #: When the next waiting job must start.
         self._critical_ns = inf
         #: When something was picked last, and how long something picked took.
@@ -163,6 +174,7 @@ class SchedulesJobs:
 
     def _reckon(self, plan: WorkPlan) -> None:
         plan = usable(plan)
+        self._in_front, self._last_late = {}, {}
         self._worth = Worth(plan, self._profit, self._rates)
         self._known = known_places(plan, self._worth)
         self._position = {operator.id: position for position, operator in enumerate(plan.operators)}
@@ -226,9 +238,9 @@ class SchedulesJobs:
         for place in running.places if running is not None else ():
             queue = work.waiting.get(place[0])
             if queue is not None and running is not None and self._holds(queue, place[1], running.number):
-                found += [job for job in self._jobs_of(queue, work.now_ns) if job.port == place[1]]
+                found += [job for job in self._jobs_of(queue, work.now_ns) if job.item.port == place[1]]
         # Among equals what is nearest to the answers.
-        return max(found, key=lambda job: (job.density, self._position_of(job.operator), job.port), default=None)
+        return max(found, key=lambda job: (job.density, self._position_of(job.operator), job.item.port), default=None)
 
     def _holds(self, queue: Queue, port: int, number: int) -> bool:
         """Whether rows of an arrival are in a queue, as far as is looked."""
@@ -244,48 +256,41 @@ class SchedulesJobs:
         if not jobs:
             self._running = None
             return None
-        jobs.sort(key=self._rank)
-        if running is None or (has_news and self._is_better(jobs[0], running)):
-            running = self._begun(jobs[0])
+        first = min(jobs, key=_by_rank)
+        if running is None or (has_news and self._is_better(first, running)):
+            running = self._begun(first)
         if self._last_ditch is not None:
-            running = self._after_last_ditch(jobs, running, self._last_ditch)
+            running = self._after_last_ditch(jobs, running, work.now_ns, self._last_ditch)
         return running
 
     def _begun(self, job: WaitingJob) -> WaitingJob:
         self._running = Running(job.number, job.places)
         return job
 
-    def _rank(self, job: WaitingJob) -> tuple[float, float, int, tuple[int, str], int]:
-        """Smaller is earlier; ties by age and plan."""
-        place = self._position_of(job.operator)
-        if self._order is Order.DEADLINE:
-            return job.laxity_ns, -job.density, job.number, place, job.port
-        second = job.deadline_ns if self._order is Order.PROFIT else job.laxity_ns
-        return -job.density, second, job.number, place, job.port
-
     def _is_better(self, job: WaitingJob, running: WaitingJob) -> bool:
         if self._order is Order.DEADLINE:
-            return job.laxity_ns < running.laxity_ns
+            return job.latest_ns < running.latest_ns
         return job.density > running.density
 
-    def _after_last_ditch(self, jobs: Sequence[WaitingJob], running: WaitingJob, test: LastDitch) -> WaitingJob:
+    def _after_last_ditch(self, jobs: Sequence[WaitingJob], running: WaitingJob, now_ns: int, test: LastDitch) -> WaitingJob:
         """Ask for every job that must start now, the most urgent first; then note when the next one must."""
         self._asked &= {job.key for job in jobs}
-        for job in sorted(jobs, key=lambda job: (job.laxity_ns, -job.density)):
-            if job.laxity_ns >= self._horizon_ns(running):
+        critical = [job for job in jobs if job.latest_ns < now_ns + self._horizon_ns(running)]
+        for job in sorted(critical, key=lambda job: (job.latest_ns, job.rank)):
+            if job.latest_ns >= now_ns + self._horizon_ns(running):
                 break
             if job.key in self._asked or self._is_running(job):
                 continue
             self._asked.add(job.key)
-            if test.interrupts(job, running):
+            if test.interrupts(job, running, now_ns):
                 running = self._begun(job)
-        asking = (job.laxity_ns for job in jobs if job.key not in self._asked and not self._is_running(job))
-        self._critical_ns = (self._picked_ns or 0) + min(asking, default=inf)
+        asking = (job.latest_ns for job in jobs if job.key not in self._asked and not self._is_running(job))
+        self._critical_ns = min(asking, default=inf)
         return running
 
     def _is_running(self, job: WaitingJob) -> bool:
         running = self._running
-        return running is not None and job.number == running.number and (job.operator, job.port) in running.places
+        return running is not None and job.number == running.number and (job.operator, job.item.port) in running.places
 
     def _in_background(self, work: WaitingWork) -> Choice:
         """The oldest late item."""
@@ -319,6 +324,7 @@ class SchedulesJobs:
                         return
                 elif not ports:
                     self._late[queue.operator] = position + 1
+                    self._last_late[queue.operator] = item, now_ns
                     end = min(len(items), position + 1 + LOOKED_AT)
             if not isinstance(item.element, Batch | Heartbeat | Punctuation):
                 return
@@ -331,16 +337,43 @@ class SchedulesJobs:
             return 0
         if late <= len(queue.items):
             last = queue.items[late - 1]
+            item, judged_ns = self._last_late.get(queue.operator, (None, 0))
+            if item is last and judged_ns <= now_ns:
+                return late
             if last.rows and self._job(queue.operator, late - 1, last, now_ns) is None:
+                self._last_late[queue.operator] = last, now_ns
                 return late
         del self._late[queue.operator]
         return 0
 
     def _job(self, operator: str, position: int, item: Item, now_ns: int) -> WaitingJob | None:
         """None if it is late."""
-        known = self._known.get((operator, item.port))
+        place = operator, item.port
+        job = self._in_front.get(place)
+        if job is not None and job.still_holds(item, now_ns):
+            job.position = position
+            return job
+        job = self._judged(operator, position, item, now_ns)
+        if job is not None:
+            job.density = job.profit / job.cost_ns
+            job.rank = self._rank(job)
+            self._in_front[place] = job
+        return job
+
+    def _rank(self, job: WaitingJob) -> tuple[Any, ...]:
+        """Ties by age and plan."""
+        last = job.number, self._position_of(job.operator), job.item.port
+        if self._order is Order.DEADLINE:
+            return job.latest_ns, -job.density, *last
+        return -job.density, job.deadline_ns if self._order is Order.PROFIT else job.latest_ns, *last
+
+    def _judged(self, operator: str, position: int, item: Item, now_ns: int) -> WaitingJob | None:
+        place = operator, item.port
+        known = self._known.get(place)
         if known is None or not known.validities:
-            return self._worthless(operator, position, item, known)
+            # Nobody is answered by it, so it never is late.
+            own_ns = known.price.of(item.rows) if known is not None else 0
+            return WaitingJob(operator, item, position, own_ns, own_ns or 1, 0.0, inf, inf, (place,), now_ns)
         own_ns = known.price.of(item.rows)
         counted = known.validities
         while counted:
@@ -348,41 +381,41 @@ class SchedulesJobs:
             if prospect is None:
                 prospect = known.prospects[counted] = self._valuation.prospect(known.tree, counted, self._worth)
             stakes = [self._stake(item, earning, own_ns, now_ns) for earning in prospect.earnings]
-            missed = sum(1 << earning[0] for earning, stake in zip(prospect.earnings, stakes, strict=True) if stake[1] < 0)
+            missed = sum(1 << earning[0] for earning, stake in zip(prospect.earnings, stakes, strict=True) if stake is None)
             if not missed:
-                return _waiting_job(operator, position, item, own_ns, prospect, stakes)
+                profit = sum(stake[0] for stake in stakes if stake)
+                latest_ns = min((stake[1] for stake in stakes if stake), default=inf)
+                deadline_ns = min((stake[2] for stake in stakes if stake), default=inf)
+                cost_ns = (own_ns + prospect.behind_ns * item.rows) or 1
+                return WaitingJob(
+                    operator, item, position, own_ns, cost_ns, profit, latest_ns, deadline_ns, prospect.places, now_ns
+                )
             counted &= ~missed
         return None
 
-    def _worthless(self, operator: str, position: int, item: Item, known: Known | None) -> WaitingJob:
-        """Nobody is answered by it, so it never is late."""
-        own_ns = known.price.of(item.rows) if known is not None else 0
-        places = ((operator, item.port),)
-        return WaitingJob(operator, item.port, position, item.number, own_ns, own_ns or 1, 0.0, inf, inf, places)
-
-    def _stake(self, item: Item, earning: tuple[int, float, float], own_ns: int, now_ns: int) -> tuple[float, float, float]:
-        """Profit that can still be earned, laxity and deadline, for the queries of one validity; below zero it is too late."""
+    def _stake(self, item: Item, earning: tuple[int, float, float], own_ns: int, now_ns: int) -> tuple[float, float, float] | None:
+        """For the queries of one validity: profit that can still be earned, latest start and deadline; None if it is too late."""
         number, profit, behind_ns = earning
         rows = item.rows
-        needed_ns = own_ns + behind_ns * rows if self._last_ditch is not None else 0.0
+        needed_ns = own_ns + round(behind_ns * rows) if self._last_ditch is not None else 0
         validity = self._worth.validities[number]
-        by_arrival = inf if validity.after_arrival_us is None else item.since_ns + validity.after_arrival_us * 1_000
-        if by_arrival - now_ns - needed_ns < 0:
-            return 0.0, -inf, by_arrival
+        deadline = inf if validity.after_arrival_us is None else item.since_ns + validity.after_arrival_us * 1_000
+        if deadline - needed_ns < now_ns:
+            return None
         oldest_us = item.oldest_us
-        if validity.after_event_us is None or oldest_us == NEVER:
-            return profit * rows, by_arrival - now_ns - needed_ns, by_arrival
-        # A row from the future is no younger than its arrival.
-        valid_us, since_us = validity.after_event_us, item.since_ns // 1_000
-        deadline = min((min(oldest_us, since_us) + valid_us) * 1_000, by_arrival)
-        if deadline - now_ns - needed_ns < 0:
-            rows, oldest_us = self._rows_in_time(item, (now_ns + needed_ns) / 1_000 - valid_us, since_us)
-            if not rows:
-                return 0.0, -inf, deadline
-            deadline = min((oldest_us + valid_us) * 1_000, by_arrival)
-        return profit * rows, deadline - now_ns - needed_ns, deadline
+        if validity.after_event_us is not None and oldest_us != NEVER:
+            # A row from the future is no younger than its arrival.
+            valid_us, since_us = validity.after_event_us, item.since_ns // 1_000
+            by_event = (min(oldest_us, since_us) + valid_us) * 1_000
+            if by_event - needed_ns < now_ns:
+                rows, oldest_us = self._rows_in_time(item, -(-(now_ns + needed_ns) // 1_000) - valid_us, since_us)
+                if not rows:
+                    return None
+                by_event = (oldest_us + valid_us) * 1_000
+            deadline = min(deadline, by_event)
+        return profit * rows, deadline - needed_ns, deadline
 
-    def _rows_in_time(self, item: Item, bound_us: float, since_us: int) -> tuple[int, int]:
+    def _rows_in_time(self, item: Item, bound_us: int, since_us: int) -> tuple[int, int]:
         """How many rows are not older than a time, and the event time of the oldest of them."""
         if not self._splitting or since_us < bound_us or not isinstance(item.element, Batch):
             return 0, 0
@@ -436,14 +469,8 @@ class SchedulesJobs:
         return lines
 
 
-def _waiting_job(
-    operator: str, position: int, item: Item, own_ns: int, prospect: Prospect, stakes: Sequence[tuple[float, float, float]]
-) -> WaitingJob:
-    profit = sum(stake[0] for stake in stakes)
-    laxity_ns = min((stake[1] for stake in stakes), default=inf)
-    deadline_ns = min((stake[2] for stake in stakes), default=inf)
-    cost_ns = own_ns + prospect.behind_ns * item.rows
-    return WaitingJob(operator, item.port, position, item.number, own_ns, cost_ns, profit, laxity_ns, deadline_ns, prospect.places)
+def _by_rank(job: WaitingJob) -> tuple[Any, ...]:
+    return job.rank
 
 
 def _count(work: WaitingWork) -> int:

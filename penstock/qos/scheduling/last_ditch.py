@@ -7,16 +7,11 @@ from typing import Protocol
 
 
 class Stake(Protocol):
-    """What is known of a job when it is compared with another: time it still takes, profit, and how long it could wait."""
+    """What is known of a job when it is compared with another: time it still takes, profit for it, and when it must start."""
 
-    @property
-    def cost_ns(self) -> float: ...
-
-    @property
-    def density(self) -> float: ...
-
-    @property
-    def laxity_ns(self) -> float: ...
+    cost_ns: float
+    density: float
+    latest_ns: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +36,8 @@ class LastDitch:
     save_both: bool = False
     guard: bool = False
 
-    def interrupts(self, waiting: Stake, running: Stake) -> bool:
-        can_wait = running.laxity_ns >= waiting.cost_ns
+    def interrupts(self, waiting: Stake, running: Stake, now_ns: float) -> bool:
+        can_wait = running.latest_ns - now_ns >= waiting.cost_ns
         if self.save_both and can_wait:
             return True
         is_guarded = self.guard and self.threshold < 1 and not can_wait

@@ -9,15 +9,14 @@ import pytest
 from penstock.qos.scheduling.last_ditch import LastDitch
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stake:
     profit: float
     cost_ns: float
-    laxity_ns: float = 0.0
+    latest_ns: float = 0.0
 
-    @property
-    def density(self) -> float:
-        return self.profit / self.cost_ns
+    def __post_init__(self) -> None:
+        self.density = self.profit / self.cost_ns
 
 
 @pytest.mark.parametrize(
@@ -26,15 +25,15 @@ class Stake:
         (LastDitch(1.3), Stake(9, 3), Stake(10, 4), False),
         (LastDitch(1.3), Stake(9, 3), Stake(10, 5), True),
         (LastDitch(0.65), Stake(4, 2), Stake(10, 4), True),
-        (LastDitch(0.65, guard=True), Stake(4, 2), Stake(10, 4, laxity_ns=1), False),
-        (LastDitch(0.65, guard=True), Stake(4, 2), Stake(10, 4, laxity_ns=2), True),
-        (LastDitch(0.65, guard=True), Stake(10, 3), Stake(10, 4, laxity_ns=1), True),
+        (LastDitch(0.65, guard=True), Stake(4, 2), Stake(10, 4, latest_ns=1), False),
+        (LastDitch(0.65, guard=True), Stake(4, 2), Stake(10, 4, latest_ns=2), True),
+        (LastDitch(0.65, guard=True), Stake(10, 3), Stake(10, 4, latest_ns=1), True),
         (LastDitch(1.3, guard=True), Stake(9, 3), Stake(10, 5), True),
-        (LastDitch(1.3), Stake(0.5, 1), Stake(10, 5, laxity_ns=2), False),
-        (LastDitch(1.3, save_both=True), Stake(0.5, 1), Stake(10, 5, laxity_ns=2), True),
-        (LastDitch(1.3, save_both=True), Stake(0.5, 3), Stake(10, 5, laxity_ns=2), False),
+        (LastDitch(1.3), Stake(0.5, 1), Stake(10, 5, latest_ns=2), False),
+        (LastDitch(1.3, save_both=True), Stake(0.5, 1), Stake(10, 5, latest_ns=2), True),
+        (LastDitch(1.3, save_both=True), Stake(0.5, 3), Stake(10, 5, latest_ns=2), False),
         (LastDitch(1.3), Stake(13, 1), Stake(10, 1), False),
     ],
 )
 def test_a_job_interrupts_if_it_earns_enough(test: LastDitch, waiting: Stake, running: Stake, interrupts: bool) -> None:
-    assert test.interrupts(waiting, running) is interrupts
+    assert test.interrupts(waiting, running, now_ns=0) is interrupts
