@@ -38,11 +38,15 @@ REQUIRED: Mapping[str, str] = {
 }
 
 #: What checkpoints on a local disk want beside. Hadoop's other way to write a file there starts a process `readlink` for every
-#: path it renames: forty a micro-batch, an eighth of a micro-batch of a second. Both ways rename, and a file is there or it is not.
+#: path it renames: forty a micro-batch, an eighth of a micro-batch of a second. This way a file takes the place of another only
+#: with Hadoop's own file system; Hive's, which Spark finds otherwise, leaves the old one there without a word: then state that
+#: a repeated micro-batch has written is not what the next ones go on from.
 ON_ONE_MACHINE: Mapping[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
+    ),
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",  # another session of the process may have asked for Hive's first
 }
 
 #: How sources are read. A value that Java cannot hold stops the reader of ORC; the one of columns then does not say in which file.
