@@ -29,6 +29,9 @@ from penstock.runners.spark.driver.launch import Launch
 from penstock.runners.spark.driver.reports import BatchReport, read_report, read_reports
 from penstock.runners.spark.driver.requests import Requests
 
+#: Jobs of a query among which those that were running when it was stopped must be.
+_NEWEST_JOBS = 8
+
 
 class Run:
     """A running application."""
@@ -236,9 +239,9 @@ class Run:
 
     def _await_tasks(self, query: Any, seconds: float = 20) -> None:
         """Wait for tasks that a stopped query has left behind: they still hold the state that the next query reads."""
-        tracker = self._launch.spark.sparkContext.statusTracker()
+        context = self._launch.spark.sparkContext
         deadline = time.monotonic() + seconds
-        while _active_tasks(tracker, str(query.runId)) and time.monotonic() < deadline:
+        while _active_tasks(context, str(query.runId)) and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def heartbeat(self, stream: str, moment: datetime | int | str, partition: int | None = None, timeout: float = 120) -> None:
@@ -318,15 +321,21 @@ class Run:
                 if self.query.isActive:
                     self.control.note_stop(True)
                     self.query.stop()
+                    self._await_tasks(self.query)
         finally:
             self._lock.release()
 
 
-def _active_tasks(tracker: Any, group: str) -> int:
-    """Tasks of a query's jobs that have not ended; Spark calls the group of its jobs like the run."""
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+def _active_tasks(context: Any, group: str) -> int:
+    """Tasks of a query's jobs that have not ended, also those that were told to; Spark calls the group of its jobs like the run.
+
+    The scheduler itself is asked: what Spark shows of a stage is older than most tasks.
+    """
+    tracker, scheduler = context.statusTracker(), context._jsc.sc().taskScheduler()
+    jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(group))[-_NEWEST_JOBS:]]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-    return sum(stage.numActiveTasks for stage in stages if stage is not None)
+    found = [scheduler.taskSetManagerForAttempt(stage.stageId, stage.currentAttemptId) for stage in stages if stage is not None]
+    return sum(tasks.get().runningTasks() for tasks in found if tasks.isDefined())
 
 
 def _plain(progress: Any) -> Mapping[str, Any]:
