@@ -1,0 +1,234 @@
+"""What happened in a simulation: latencies, queue memory, output and decisions, in all and second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.kernel.contracts import Policy
+from penstock.kernel.executor import Answer
+from penstock.kernel.work import Item
+from penstock.model.batch import Batch, Int64s
+
+if TYPE_CHECKING:
+    from penstock.runners.simulated.simulation import Simulation
+
+Floats = npt.NDArray[np.float64]
+
+_SECOND = 1e9
+
+
+class TraceWriter:
+    """Notes what happens, cheaply: everything is added up at the end."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._outputs = {query.id: number for number, query in enumerate(simulation.sketch.queries)}
+        self._steps: list[tuple[int, int, int, int, int]] = []
+        self._answers: list[tuple[int, int, Batch]] = []
+        self._finished: list[tuple[int, int]] = []
+        self._decided: list[int] = []
+        self._last: object = None
+        self._mode: object = None
+        self._switched: list[int] = []
+
+    def is_decision(self, policy: Policy, operator: str, item: Item, now: int) -> bool:
+        """Whether the strategy turns to another object: a path, a segment, or an operator where it knows nothing larger; or to other
+        rows. Rows that go on to the next operator of the same object are no decision.
+        """
+        token = (served_as_one(policy, operator), item.number)
+        mode = getattr(policy, "mode", None)
+        if mode != self._mode:
+            self._switched += [now] if self._mode is not None else []
+            self._mode = mode
+        if token == self._last:
+            return False
+        self._last = token
+        self._decided.append(now)
+        return True
+
+    def note(self, began: int, now: int, held: int, came: int, came_ns: int) -> None:
+        """A piece of work: the memory of queues when it began, that of what came meanwhile, and the same times how long it waited."""
+        self._steps.append((began, now, held, came, came_ns))
+
+    def answered(self, answers: Iterable[Answer], now: int) -> None:
+        self._answers += [(self._outputs[item.output], now, item.element) for item in answers if isinstance(item.element, Batch)]
+
+    def finished(self, item: Item, now: int) -> None:
+        """Nothing is left of an arrival."""
+        self._finished.append((item.since_ns, now))
+
+    def done(self, now: int) -> Trace:
+        batches = [batch for _, _, batch in self._answers]
+        rows = np.array([batch.num_rows for batch in batches], np.int64)
+        none = [np.empty(0, np.int64)]
+        head = np.array([(output, made) for output, made, _ in self._answers], np.int64).reshape(-1, 2)
+        return Trace(
+            self._simulation,
+            now,
+            np.repeat(head[:, 0], rows),
+            np.repeat(head[:, 1], rows),
+            np.concatenate([batch.ts for batch in batches] or none),
+            np.concatenate([batch.pos for batch in batches] or none),
+            np.array(self._finished, np.int64).reshape(-1, 2),
+            np.array(self._steps, np.int64).reshape(-1, 5),
+            np.array(self._decided, np.int64),
+            np.array(self._switched, np.int64),
+        )
+
+
+def served_as_one(policy: Policy, operator: str) -> object:
+    """What a strategy serves when it serves an operator: a path, a segment, rows all the way, or the operator alone."""
+    serving = getattr(policy, "serving", None)
+    return operator if serving is None else serving
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened, as arrays.
+
+    Parameters
+    ----------
+    until_ns
+        When the last piece of work was done.
+    query, made_ns, ts_us, pos
+        Of every row of every answer: number of the query, when it was made, event time and position.
+    finished
+        Arrivals of which nothing is left: since when they waited and when that was.
+    steps
+        Pieces of work: begin, end, memory of queues at the begin, of what came meanwhile, and that times how long it waited.
+    decided_ns, switched_ns
+        When the strategy turned to something else, and when it changed its mode.
+    """
+
+    simulation: Simulation
+    until_ns: int
+    query: Int64s
+    made_ns: Int64s
+    ts_us: Int64s
+    pos: Int64s
+    finished: Int64s
+    steps: Int64s
+    decided_ns: Int64s
+    switched_ns: Int64s
+
+    @property
+    def inputs(self) -> int:
+        """Rows that came."""
+        return int(self.simulation.traffic.rows.sum())
+
+    @property
+    def seconds(self) -> float:
+        return self.until_ns / _SECOND
+
+    @property
+    def decisions(self) -> int:
+        return len(self.decided_ns)
+
+    @property
+    def switches(self) -> int:
+        return len(self.switched_ns)
+
+    # -- latency --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def latency_s(self) -> Floats:
+        """Of every row of every answer, from its arrival."""
+        arrived: Int64s = self.ts_us + self.simulation.traffic.delay_us
+        found: Floats = (self.made_ns - arrived * 1_000) / _SECOND
+        return found
+
+    @property
+    def latency_per_output(self) -> float:
+        """Mean over the rows of answers."""
+        return float(self.latency_s.mean()) if len(self.latency_s) else 0.0
+
+    @property
+    def latency_per_input(self) -> float:
+        """Mean over what came: until it is answered or nothing is left of it."""
+        return float((self.finished[:, 1] - self.finished[:, 0]).mean() / _SECOND) if len(self.finished) else 0.0
+
+    def latency_by_query(self) -> dict[str, float]:
+        """Mean over the answers of each query; those without any are left out."""
+        queries = self.simulation.sketch.queries
+        rows = np.bincount(self.query, minlength=len(queries))
+        sums = np.bincount(self.query, self.latency_s, minlength=len(queries))
+        return {queries[at].id: float(sums[at] / rows[at]) for at in np.flatnonzero(rows).tolist()}
+
+    def percentile(self, percent: float) -> float:
+        return float(np.percentile(self.latency_s, percent)) if len(self.latency_s) else 0.0
+
+    # -- memory ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def peak_memory(self) -> int:
+        """Most bytes in queues; what is being served counts until it is done."""
+        return int((self.steps[:, 2] + self.steps[:, 3]).max(initial=0))
+
+    @property
+    def mean_memory(self) -> float:
+        """Over the time from the first arrival to the last piece of work."""
+        began, ended, held, _, came_ns = self.steps.T
+        return float((held * (ended - began).astype(np.float64) + came_ns).sum() / max(self.until_ns, 1))
+
+    # -- second by second -----------------------------------------------------------------------------------------------
+
+    def output_per(self, seconds: float = 1.0) -> Int64s:
+        """Rows of answers in every stretch of time."""
+        return np.bincount((self.made_ns // round(seconds * _SECOND)).astype(np.int64), minlength=self._stretches(seconds))
+
+    def latency_per(self, seconds: float = 1.0) -> Floats:
+        """Mean latency of the answers in every stretch of time; NaN where there are none."""
+        at = (self.made_ns // round(seconds * _SECOND)).astype(np.int64)
+        rows = np.bincount(at, minlength=self._stretches(seconds)).astype(np.float64)
+        sums = np.bincount(at, self.latency_s, minlength=self._stretches(seconds))
+        return np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
+
+    def memory_per(self, seconds: float = 1.0) -> Int64s:
+        """Most bytes in queues in every stretch of time, by the pieces of work that end there."""
+        found = np.zeros(self._stretches(seconds), np.int64)
+        np.maximum.at(found, self.steps[:, 1] // round(seconds * _SECOND), self.steps[:, 2] + self.steps[:, 3])
+        return found
+
+    def _stretches(self, seconds: float) -> int:
+        return int(self.until_ns // round(seconds * _SECOND)) + 1
+
+    def output_share(self, spans: Iterable[tuple[float, float]]) -> float:
+        """Of the answers, those made within some spans of time, in seconds."""
+        made = self.made_ns / _SECOND
+        within = sum(int(((made >= start) & (made < stop)).sum()) for start, stop in spans)
+        return within / len(made) if len(made) else 0.0
+
+    def peak_output(self, seconds: float, until_s: float) -> float:
+        """Rows of answers in the busiest stretch of time over the mean, as long as rows come."""
+        counts = self.output_per(seconds)[: round(until_s / seconds)]
+        return float(counts.max() / counts.mean()) if counts.sum() else 0.0
+
+    # -- quality of service ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def in_time(self) -> Mapping[str, float]:
+        """Of each query's answers, those made before what they are made of was of no more use; queries without answers left out."""
+        sketch = self.simulation.sketch
+        validity_ns = np.array([self.simulation.validity_ns(query.id) for query in sketch.queries], np.float64)
+        on_time = (self.made_ns - self.ts_us * 1_000.0) <= validity_ns[self.query]
+        rows = np.bincount(self.query, minlength=len(sketch.queries))
+        good = np.bincount(self.query, on_time.astype(np.float64), minlength=len(sketch.queries))
+        return {sketch.queries[at].id: float(good[at] / rows[at]) for at in np.flatnonzero(rows).tolist()}
+
+    @property
+    def score(self) -> float:
+        """Mean of `in_time`, weighted as queries are."""
+        weights = {query.id: query.weight for query in self.simulation.sketch.queries}
+        total = sum(weights[query] for query in self.in_time)
+        return sum(weights[query] * share for query, share in self.in_time.items()) / total if total else 0.0
+
+    def answer_bag(self) -> Int64s:
+        """Queries and positions of all rows of answers, sorted: equal for two strategies that give the same answers."""
+        order = np.lexsort((self.pos, self.query))
+        return np.stack([self.query[order], self.pos[order]])
