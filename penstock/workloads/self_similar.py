@@ -68,7 +68,8 @@ class SelfSimilar:
             found = self._seconds(seconds)
             if len(found) > rows:
                 # Sums of such times stay far from their mean for long; stretching makes the rate the one that was asked for.
-                return found[:rows] * (rows / found[rows])
+                stretched: Floats = found[:rows] * (rows / found[rows])
+                return stretched
             seconds *= 1.5
 
     def _seconds(self, until: float) -> Floats:

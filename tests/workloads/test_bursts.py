@@ -70,9 +70,13 @@ def test_phases_stretch_self_similar_rows() -> None:
 
 
 def test_equal_seeds_give_equal_rows_and_others_do_not() -> None:
-    for make in (lambda seed: SelfSimilar(_RATE, seed).times(500), lambda seed: BModel(0.7, 5.0, seed=seed).times(500)):
-        assert np.array_equal(make(4), make(4))
-        assert not np.array_equal(make(4), make(5))
+    one, same, other = (
+        [Poisson(_RATE, seed).times(5.0), SelfSimilar(_RATE, seed).times(500), BModel(0.7, 5.0, seed=seed).times(500)]
+        for seed in (4, 4, 5)
+    )
+    for mine, again, apart in zip(one, same, other, strict=True):
+        assert np.array_equal(mine, again)
+        assert not np.array_equal(mine, apart)
 
 
 def test_the_b_model_deals_halves_of_halves() -> None:

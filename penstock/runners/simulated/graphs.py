@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,8 +19,8 @@ from penstock.workloads.query_graphs import OperatorSketch, PortSketch, QueryGra
 _MICROS = 1_000_000
 
 
-def graph_of(sketch: QueryGraph, made: dict[str, Passing]) -> Graph:
-    """The graph; its operators are noted in `made` when they are."""
+def graph_of(sketch: QueryGraph) -> Graph:
+    """Operators that let their share of the rows through, as many as the sketch has."""
     streams = sketch.shares.keys()
     asked: dict[str, set[str]] = {operator.id: set() for operator in sketch.operators}
     for query in sketch.queries:
@@ -31,7 +31,7 @@ def graph_of(sketch: QueryGraph, made: dict[str, Passing]) -> Graph:
                 asked[port.source] |= asked[operator.id]
     nodes = tuple(
         GraphNode(
-            operator.id, _maker(operator, made), tuple(_source(port) for port in operator.ports), frozenset(asked[operator.id])
+            operator.id, partial(_passing, operator), tuple(_source(port) for port in operator.ports), frozenset(asked[operator.id])
         )
         for operator in sketch.operators
     )
@@ -44,13 +44,8 @@ def _source(port: PortSketch) -> Port:
     return port.source, ""
 
 
-def _maker(operator: OperatorSketch, made: dict[str, Passing]) -> Callable[[], Passing]:
-    return partial(_make, operator, made)
-
-
-def _make(operator: OperatorSketch, made: dict[str, Passing]) -> Passing:
-    made[operator.id] = Passing(operator.id, [port.selectivity for port in operator.ports])
-    return made[operator.id]
+def _passing(operator: OperatorSketch) -> Passing:
+    return Passing(operator.id, [port.selectivity for port in operator.ports])
 
 
 def terms_of(sketch: QueryGraph) -> Mapping[str, Terms]:

@@ -18,6 +18,10 @@ from penstock.operators.base import Stateless
 _NO_COLUMNS = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
 
 
+#: Positions of the rows of a stream begin at its number times this.
+APART = 1 << 40
+
+
 def plain_rows(ts: Int64s, pos: Int64s) -> Batch:
     """Rows that have a time and a position, and nothing else."""
     return Batch(_NO_COLUMNS, ts, pos)
@@ -26,7 +30,8 @@ def plain_rows(ts: Int64s, pos: Int64s) -> Batch:
 class Passing(Stateless):
     """Lets an exact share of the rows of each port through; of shares above 1, as many copies as make up for it.
 
-    Which rows pass depends on how many have come on the port before, so that no schedule changes it.
+    Which rows pass depends on how many of the same stream have come on the port before. These keep their order, so no schedule
+    changes which rows pass, not even behind joins, where rows of two streams mix.
 
     Examples
     --------
@@ -39,25 +44,28 @@ class Passing(Stateless):
         self._shares = tuple(shares)
         # Operators that are alike should not all wait for the same row.
         self._ahead = tuple(crc32(f"{id}/{port}".encode()) / 2**32 for port in range(len(self._shares)))
-        self._seen = [0] * len(self._shares)
-        #: Rows made of the last batch.
-        self.made = 0
+        #: Rows so far, by port and stream.
+        self._seen: dict[tuple[int, int], int] = {}
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
-        seen, rows = self._seen[port], batch.num_rows
-        self._seen[port] = seen + rows
+        rows = batch.num_rows
+        if not rows:
+            return ()
+        source = port, int(batch.pos[0]) // APART
+        seen = self._seen.get(source, 0)
+        self._seen[source] = seen + rows
         share, ahead = self._shares[port], self._ahead[port]
-        self.made = floor((seen + rows) * share + ahead) - floor(seen * share + ahead)
-        if self.made == rows and share <= 1.0:
+        made = floor((seen + rows) * share + ahead) - floor(seen * share + ahead)
+        if made == rows and share <= 1.0:
             return (batch,)
-        if not self.made:
+        if not made:
             return ()
         reached = np.floor(np.arange(seen, seen + rows + 1) * share + ahead).astype(np.int64)
         copies = np.diff(reached)
         return (plain_rows(np.repeat(batch.ts, copies), np.repeat(batch.pos, copies)),)
 
     def snapshot(self) -> State:
-        return State({"seen": list(self._seen)})
+        return State({"seen": [[*source, rows] for source, rows in self._seen.items()]})
 
     def restore(self, state: State) -> None:
-        self._seen = list(state.meta["seen"])
+        self._seen = {(port, stream): rows for port, stream, rows in state.meta["seen"]}

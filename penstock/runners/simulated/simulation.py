@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from penstock.kernel.executor import Kernel
-from penstock.kernel.work import Item
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control
 from penstock.qos.scheduling.table import make_policy
 from penstock.runners.simulated.graphs import graph_of, prices_of, terms_of
-from penstock.runners.simulated.operators import Passing, plain_rows
+from penstock.runners.simulated.operators import APART, plain_rows
 from penstock.runners.simulated.trace import Trace, TraceWriter
 from penstock.workloads.query_graphs import QueryGraph
-
-#: Positions of the rows of a stream begin at its number times this.
-_APART = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Traffic:
         of_row = np.repeat(self.stream, self.rows)
         for number in range(len(page_memory)):
             mine = of_row == number
-            pos[mine] = number * _APART + np.arange(int(mine.sum()))
+            pos[mine] = number * APART + np.arange(int(mine.sum()))
         memory = page_memory[self.stream] * self.rows
         return [
             (at * 1_000, stream, plain_rows(self.ts_us[first:last], pos[first:last]), held)
@@ -112,19 +108,14 @@ class _Host:
     def __init__(self, simulation: Simulation) -> None:
         sketch = simulation.sketch
         self.decision_ns = simulation.decision_ns
-        self.made: dict[str, Passing] = {}
-        graph = graph_of(sketch, self.made)
         parameters = dict(simulation.parameters)
-        self.kernel = Kernel(graph, lambda name, _: make_policy(name, parameters), simulation.policy, clock=lambda: 0)
+        self.kernel = Kernel(graph_of(sketch), lambda name, _: make_policy(name, parameters), simulation.policy, clock=lambda: 0)
         self.tell(prices_of(sketch, round(float(simulation.traffic.rows.mean())) if len(simulation.traffic.rows) else 1))
         self.streams = list(sketch.shares)
-        self.copies = {id: len(places) for id, places in sketch.consumers.items()}
         sizes = {operator.id: [port.row_bytes for port in operator.ports] for operator in sketch.operators}
         entering = [sum(sizes[name][port] for name, port in sketch.consumers[stream]) for stream in self.streams]
         self.pages = simulation.traffic.pages(np.array(entering, np.int64))
-        self.writer = TraceWriter(simulation)
-        #: Queued pieces of what has entered, by number of the arrival.
-        self.alive: dict[int, int] = {}
+        self.writer = TraceWriter(simulation, self.kernel.policy)
 
     def tell(self, control: Control) -> None:
         self.kernel.feed((), (control,), now_ns=0)
@@ -144,10 +135,7 @@ class _Host:
 
     def enter(self, at: int) -> None:
         since_ns, stream, rows, _ = self.pages[at]
-        name = self.streams[stream]
-        self.kernel.enter(name, rows, since_ns)
-        first = self.kernel.graph.consumers[name, ""][0][0]
-        self.alive[self.kernel.work.waiting[first].items[-1].number] = self.copies[name]
+        self.kernel._enter(self.streams[stream], rows, since_ns)
 
     def serve(self, at: int) -> int:
         """One piece of work; what comes meanwhile counts as memory from the moment it comes."""
@@ -160,7 +148,6 @@ class _Host:
             work.now_ns += self.decision_ns
         for _ in kernel.serve(choice):
             pass  # it stops where a host might take answers
-        self.finish(choice.operator, item)
         now, pages, came, came_ns = work.now_ns, self.pages, 0, 0
         later = at
         while later < len(pages) and pages[later][0] <= now:
@@ -174,12 +161,3 @@ class _Host:
         for page in range(at, later):
             self.enter(page)
         return later
-
-    def finish(self, operator: str, item: Item) -> None:
-        """Count down what is left of an arrival."""
-        left = self.alive[item.number] - 1 + (self.copies[operator] if self.made[operator].made else 0)
-        if left:
-            self.alive[item.number] = left
-        else:
-            del self.alive[item.number]
-            self.writer.finished(item, self.kernel.work.now_ns)

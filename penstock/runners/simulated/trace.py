@@ -22,30 +22,40 @@ Floats = npt.NDArray[np.float64]
 
 _SECOND = 1e9
 
+#: Strategies that choose rows and run them through all operators.
+ROWS_ALL_THE_WAY = frozenset({"fifo"})
+
+#: What strategies remember of what they are running.
+_MODES = frozenset({"running", "mode"})
+
 
 class TraceWriter:
     """Notes what happens, cheaply: everything is added up at the end."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, policy: Policy) -> None:
         self._simulation = simulation
         self._outputs = {query.id: number for number, query in enumerate(simulation.sketch.queries)}
         self._steps: list[tuple[int, int, int, int, int]] = []
         self._answers: list[tuple[int, int, Batch]] = []
-        self._finished: list[tuple[int, int]] = []
         self._decided: list[int] = []
+        #: What is served as one where a strategy runs rows all the way; and whether the strategy says what it is running.
+        self._served_as_one = "rows" if simulation.policy in ROWS_ALL_THE_WAY else ""
+        self._asks = not self._served_as_one and not _MODES.isdisjoint(policy.snapshot())
         self._last: object = None
         self._mode: object = None
         self._switched: list[int] = []
 
     def is_decision(self, policy: Policy, operator: str, item: Item, now: int) -> bool:
-        """Whether the strategy turns to another object: a path, a segment, or an operator where it knows nothing larger; or to other
-        rows. Rows that go on to the next operator of the same object are no decision.
+        """Whether the strategy turns to other rows, or to another path, segment or operator, whatever it serves as one.
+
+        Rows that go on to the next operator of the same path or segment are no decision.
         """
-        token = (served_as_one(policy, operator), item.number)
-        mode = getattr(policy, "mode", None)
+        known = policy.snapshot() if self._asks else {}
+        mode = known.get("mode")
         if mode != self._mode:
             self._switched += [now] if self._mode is not None else []
             self._mode = mode
+        token = (self._served_as_one or str(known.get("running", operator)), item.number)
         if token == self._last:
             return False
         self._last = token
@@ -53,15 +63,11 @@ class TraceWriter:
         return True
 
     def note(self, began: int, now: int, held: int, came: int, came_ns: int) -> None:
-        """A piece of work: the memory of queues when it began, that of what came meanwhile, and the same times how long it waited."""
+        """A piece of work: memory of queues when it began, that of what came meanwhile, and the same times how long it waited."""
         self._steps.append((began, now, held, came, came_ns))
 
     def answered(self, answers: Iterable[Answer], now: int) -> None:
         self._answers += [(self._outputs[item.output], now, item.element) for item in answers if isinstance(item.element, Batch)]
-
-    def finished(self, item: Item, now: int) -> None:
-        """Nothing is left of an arrival."""
-        self._finished.append((item.since_ns, now))
 
     def done(self, now: int) -> Trace:
         batches = [batch for _, _, batch in self._answers]
@@ -75,17 +81,10 @@ class TraceWriter:
             np.repeat(head[:, 1], rows),
             np.concatenate([batch.ts for batch in batches] or none),
             np.concatenate([batch.pos for batch in batches] or none),
-            np.array(self._finished, np.int64).reshape(-1, 2),
             np.array(self._steps, np.int64).reshape(-1, 5),
             np.array(self._decided, np.int64),
             np.array(self._switched, np.int64),
         )
-
-
-def served_as_one(policy: Policy, operator: str) -> object:
-    """What a strategy serves when it serves an operator: a path, a segment, rows all the way, or the operator alone."""
-    serving = getattr(policy, "serving", None)
-    return operator if serving is None else serving
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,6 @@ class Trace:
         When the last piece of work was done.
     query, made_ns, ts_us, pos
         Of every row of every answer: number of the query, when it was made, event time and position.
-    finished
-        Arrivals of which nothing is left: since when they waited and when that was.
     steps
         Pieces of work: begin, end, memory of queues at the begin, of what came meanwhile, and that times how long it waited.
     decided_ns, switched_ns
@@ -112,7 +109,6 @@ class Trace:
     made_ns: Int64s
     ts_us: Int64s
     pos: Int64s
-    finished: Int64s
     steps: Int64s
     decided_ns: Int64s
     switched_ns: Int64s
@@ -150,8 +146,17 @@ class Trace:
 
     @property
     def latency_per_input(self) -> float:
-        """Mean over what came: until it is answered or nothing is left of it."""
-        return float((self.finished[:, 1] - self.finished[:, 0]).mean() / _SECOND) if len(self.finished) else 0.0
+        """Mean over the queries, each with the weight of the rows that came in for it."""
+        found = self.latency_by_query()
+        traffic, sketch = self.simulation.traffic, self.simulation.sketch
+        came = dict(zip(sketch.shares, np.bincount(traffic.stream, traffic.rows, len(sketch.shares)).tolist(), strict=True))
+        reached = sketch.outputs_per_row
+        rows = {
+            query.id: sum(number for stream, number in came.items() if reached[stream][query.operator] > 0)
+            for query in sketch.queries
+            if query.id in found
+        }
+        return sum(rows[query] * latency for query, latency in found.items()) / sum(rows.values()) if found else 0.0
 
     def latency_by_query(self) -> dict[str, float]:
         """Mean over the answers of each query; those without any are left out."""
@@ -187,7 +192,8 @@ class Trace:
         at = (self.made_ns // round(seconds * _SECOND)).astype(np.int64)
         rows = np.bincount(at, minlength=self._stretches(seconds)).astype(np.float64)
         sums = np.bincount(at, self.latency_s, minlength=self._stretches(seconds))
-        return np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
+        found: Floats = np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
+        return found
 
     def memory_per(self, seconds: float = 1.0) -> Int64s:
         """Most bytes in queues in every stretch of time, by the pieces of work that end there."""
