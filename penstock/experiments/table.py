@@ -43,12 +43,19 @@ def _ccep() -> Reproduction:
     return CCEP
 
 
+def _scheduling() -> Reproduction:
+    from penstock.experiments.scheduling.reproduction import SCHEDULING
+
+    return SCHEDULING
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
     "mpwjoin": _mpwjoin,
     "agreedy": _agreedy,
     "ccep": _ccep,
+    "scheduling": _scheduling,
 }
 
 

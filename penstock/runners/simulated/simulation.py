@@ -154,7 +154,7 @@ class _Host:
             came += pages[later][3]
             came_ns += pages[later][3] * (now - pages[later][0])
             later += 1
-        self.writer.note(began, now, held, came, came_ns)
+        self.writer.note(choice.operator, item, began, now, held, came, came_ns)
         answers = kernel.take()[0]
         if answers:
             self.writer.answered(answers, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +26,6 @@ _SECOND = 1e9
 #: Strategies that choose rows and run them through all operators.
 ROWS_ALL_THE_WAY = frozenset({"fifo"})
 
-#: What strategies remember of what they are running.
-_MODES = frozenset({"running", "mode"})
-
 
 class TraceWriter:
     """Notes what happens, cheaply: everything is added up at the end."""
@@ -35,14 +33,15 @@ class TraceWriter:
     def __init__(self, simulation: Simulation, policy: Policy) -> None:
         self._simulation = simulation
         self._outputs = {query.id: number for number, query in enumerate(simulation.sketch.queries)}
-        self._steps: list[tuple[int, int, int, int, int]] = []
+        self._operators = {operator.id: number for number, operator in enumerate(simulation.sketch.operators)}
+        self._steps: list[tuple[int, int, int, int, int, int, int]] = []
         self._answers: list[tuple[int, int, Batch]] = []
         self._decided: list[int] = []
         #: What is served as one where a strategy runs rows all the way; and whether the strategy says what it is running.
         self._served_as_one = "rows" if simulation.policy in ROWS_ALL_THE_WAY else ""
-        self._asks = not self._served_as_one and not _MODES.isdisjoint(policy.snapshot())
+        self._asks = any(_mode_and_running(policy))
         self._last: object = None
-        self._mode: object = None
+        self._mode = ""
         self._switched: list[int] = []
 
     def is_decision(self, policy: Policy, operator: str, item: Item, now: int) -> bool:
@@ -50,21 +49,22 @@ class TraceWriter:
 
         Rows that go on to the next operator of the same path or segment are no decision.
         """
-        known = policy.snapshot() if self._asks else {}
-        mode = known.get("mode")
-        if mode != self._mode:
-            self._switched += [now] if self._mode is not None else []
-            self._mode = mode
-        token = (self._served_as_one or str(known.get("running", operator)), item.number)
+        served = self._served_as_one
+        if self._asks:
+            mode, served = _mode_and_running(policy)
+            if mode != self._mode:
+                self._switched += [now] if self._mode else []
+                self._mode = mode
+        token = (served or operator, item.number)
         if token == self._last:
             return False
         self._last = token
         self._decided.append(now)
         return True
 
-    def note(self, began: int, now: int, held: int, came: int, came_ns: int) -> None:
+    def note(self, operator: str, item: Item, began: int, now: int, held: int, came: int, came_ns: int) -> None:
         """A piece of work: memory of queues when it began, that of what came meanwhile, and the same times how long it waited."""
-        self._steps.append((began, now, held, came, came_ns))
+        self._steps.append((began, now, held, came, came_ns, self._operators[operator], item.since_ns))
 
     def answered(self, answers: Iterable[Answer], now: int) -> None:
         self._answers += [(self._outputs[item.output], now, item.element) for item in answers if isinstance(item.element, Batch)]
@@ -81,10 +81,18 @@ class TraceWriter:
             np.repeat(head[:, 1], rows),
             np.concatenate([batch.ts for batch in batches] or none),
             np.concatenate([batch.pos for batch in batches] or none),
-            np.array(self._steps, np.int64).reshape(-1, 5),
+            np.array(self._steps, np.int64).reshape(-1, 7),
             np.array(self._decided, np.int64),
             np.array(self._switched, np.int64),
         )
+
+
+def _mode_and_running(policy: Policy) -> tuple[str, str]:
+    """The mode of a strategy that has several, and the operators it serves as one; empty where it says nothing."""
+    known = policy.snapshot()
+    known = known.get("policy", known)
+    mode = known.get("mode", "")
+    return mode, ",".join(known.get(mode, known).get("running", ()))
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,8 @@ class Trace:
     query, made_ns, ts_us, pos
         Of every row of every answer: number of the query, when it was made, event time and position.
     steps
-        Pieces of work: begin, end, memory of queues at the begin, of what came meanwhile, and that times how long it waited.
+        Pieces of work: begin, end, memory of queues at the begin, of what came meanwhile, and that times how long it waited;
+        number of the operator, and since when the rows were waiting.
     decided_ns, switched_ns
         When the strategy turned to something else, and when it changed its mode.
     """
@@ -168,6 +177,13 @@ class Trace:
     def percentile(self, percent: float) -> float:
         return float(np.percentile(self.latency_s, percent)) if len(self.latency_s) else 0.0
 
+    def longest_wait_s(self, operators: Iterable[str], until_s: float = inf) -> float:
+        """For how long none of some operators was served although something waited for one of them."""
+        numbers = [at for at, operator in enumerate(self.simulation.sketch.operators) if operator.id in set(operators)]
+        mine = self.steps[np.isin(self.steps[:, 5], numbers) & (self.steps[:, 0] < until_s * _SECOND)]
+        before = np.concatenate([[0], mine[:-1, 1]])
+        return float((mine[:, 0] - np.maximum(before, mine[:, 6])).max(initial=0) / _SECOND)
+
     # -- memory ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -178,7 +194,7 @@ class Trace:
     @property
     def mean_memory(self) -> float:
         """Over the time from the first arrival to the last piece of work."""
-        began, ended, held, _, came_ns = self.steps.T
+        began, ended, held, _, came_ns = self.steps.T[:5]
         return float((held * (ended - began).astype(np.float64) + came_ns).sum() / max(self.until_ns, 1))
 
     # -- second by second -----------------------------------------------------------------------------------------------
