@@ -32,7 +32,7 @@ class PathAnswers(ServesStretches):
     >>> rare = PlannedOperator("rare", (Price(row_ns=100, selectivity=0.1),), entrances=(0,), answers=("alerts",))
     >>> policy.plan(WorkPlan((rare,)))
     >>> policy.explained()[0]
-    "1. path 'rare': 1e+06 answers/s, as of a row come 0.1 in 100 ns"
+    "1. path 'rare': 1,000,000 answers/s, as a row makes 0.1 in 100 ns"
     """
 
     def stretches(self, plan: WorkPlan) -> list[Stretch]:
@@ -47,6 +47,6 @@ def _stretch(plan: WorkPlan, tree: Step) -> Stretch:
 
 def _figures(steps: tuple[Step, ...], answers: float) -> str:
     time = time_ns(steps)
-    reason = f"as of a row come {number_text(answers)} in {time_text(time)}"
+    reason = f"as a row makes {number_text(answers)} in {time_text(time)}"
     names, rate = operators_text(step.operator for step in steps), per_ns(answers, time)
     return f"path {names}: {per_second(rate, 'answers')}, {reason}"

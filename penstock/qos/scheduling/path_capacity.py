@@ -35,8 +35,8 @@ class PathCapacity(ServesStretches):
     >>> policy = PathCapacity()
     >>> policy.plan(WorkPlan((PlannedOperator("only", (Price(row_ns=250_000),), entrances=(0,)),)))
     >>> print(*policy.explained(), sep="\\n")
-    1. path 'only': 4000 rows/s, as a row takes 250 µs
-       'only': 250 µs and 100 B a row, 1 rows out for each; 1 come here for a row that enters
+    1. path 'only': 4,000 rows/s, as a row takes 250 µs
+       'only': 250 µs and 100 B a row, 1 rows out for each; 1 rows come here for a row that enters
     """
 
     def stretches(self, plan: WorkPlan) -> list[Stretch]:

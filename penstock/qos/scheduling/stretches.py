@@ -30,6 +30,8 @@ class Stretch:
     steps: tuple[Step, ...]
     priority: float
     figures: Callable[[], str]
+    #: What it was merged of.
+    parts: tuple[Stretch, ...] = ()
 
     @property
     def operators(self) -> frozenset[str]:
@@ -59,12 +61,8 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
 def _mean(found: list[Stretch]) -> Stretch:
     if len(found) == 1:
         return found[0]
-    priority = mean(stretch.priority for stretch in found)
-    return Stretch(tuple(step for stretch in found for step in stretch.steps), priority, lambda: _mean_text(found))
-
-
-def _mean_text(found: list[Stretch]) -> str:
-    return f"the mean of {' and '.join(stretch.figures() for stretch in found)}"
+    steps = tuple(step for stretch in found for step in stretch.steps)
+    return Stretch(steps, mean(stretch.priority for stretch in found), found[0].figures, tuple(found))
 
 
 class ServesStretches:
@@ -138,6 +136,11 @@ class ServesStretches:
 
 
 def _lines(at: int, stretch: Stretch) -> Iterable[str]:
-    yield f"{at}. {stretch.figures()}"
-    for step in stretch.steps:
-        yield f"   {step_text(step)}"
+    if stretch.parts:
+        yield f"{at}. on {len(stretch.parts)} paths, by the mean of"
+        for part in stretch.parts:
+            yield f"   {part.figures()}"
+            yield from (f"     {step_text(step)}" for step in part.steps)
+    else:
+        yield f"{at}. {stretch.figures()}"
+        yield from (f"   {step_text(step)}" for step in stretch.steps)

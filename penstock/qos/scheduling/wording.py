@@ -10,14 +10,14 @@ from penstock.qos.scheduling.trees import Step
 
 
 def number_text(number: float) -> str:
-    """Four digits are enough for anybody.
+    """Four digits are enough.
 
     Examples
     --------
-    >>> number_text(4000.0), number_text(0.123456), number_text(123456789)
-    ('4000', '0.1235', '1.235e+08')
+    >>> number_text(4000.0), number_text(0.123456), number_text(123.456)
+    ('4,000', '0.1235', '123.5')
     """
-    return f"{float(number):.4g}"
+    return f"{float(number):,.0f}" if abs(number) >= 1000 else f"{float(number):.4g}"
 
 
 def time_text(nanoseconds: float) -> str:
@@ -55,8 +55,19 @@ def step_text(step: Step) -> str:
     price = step.price
     return (
         f"'{step.operator}': {time_text(price.share_ns)} and {bytes_text(price.row_bytes)} a row, {number_text(price.selectivity)}"
-        f" rows out for each; {number_text(step.reach)} come here for a row that enters"
+        f" rows out for each; {number_text(step.reach)} rows come here for a row that enters"
     )
+
+
+def memory_text(size: float) -> str:
+    """Memory that is freed, or taken if negative.
+
+    Examples
+    --------
+    >>> memory_text(2_000), memory_text(-2_000)
+    ('2.0 kB', '-2.0 kB')
+    """
+    return bytes_text(float(size)) if size >= 0 else f"-{bytes_text(float(-size))}"
 
 
 def release_text(released: float, nanoseconds: float) -> str:
@@ -67,5 +78,5 @@ def release_text(released: float, nanoseconds: float) -> str:
     >>> release_text(40, 200)
     '200.0 MB/s, as a row that enters releases 40 B in 200 ns'
     """
-    rate = bytes_text(float(per_ns(released, nanoseconds)) * 1e9)
-    return f"{rate}/s, as a row that enters releases {bytes_text(float(released))} in {time_text(nanoseconds)}"
+    rate = memory_text(per_ns(released, nanoseconds) * 1e9)
+    return f"{rate}/s, as a row that enters releases {memory_text(released)} in {time_text(nanoseconds)}"

@@ -33,4 +33,4 @@ def test_answers_inside_a_path_and_for_several_queries_count() -> None:
     policy = PathAnswers()
     policy.plan(plan)
     assert drained(policy, waiting(plan, a=1, b=1, c1=1, d1=1)) == ["d1", "b", "a", "c1"]
-    assert policy.explained()[2] == "2. path 'a', 'b': 1.25 answers/s, as of a row come 2.5 in 2 s"
+    assert policy.explained()[2] == "2. path 'a', 'b': 1.25 answers/s, as a row makes 2.5 in 2 s"

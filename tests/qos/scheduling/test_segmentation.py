@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.kernel.work import PlannedOperator, Price, WorkPlan
 from penstock.qos.scheduling.capacities import bottom_up, path_capacity, paths, release_capacity
+from penstock.qos.scheduling.segment import Segment
 from penstock.qos.scheduling.segmentation import (
     Block,
     block_of,
@@ -272,6 +273,25 @@ def test_the_same_segment_of_two_paths_has_the_mean_of_their_capacities() -> Non
         frozenset("b"): 9,
         frozenset("j"): 2,
     }
+
+
+def test_it_is_said_where_a_mean_comes_from() -> None:
+    policy = Segment()
+    policy.plan(
+        plan_of(
+            operator("a", per_unit(10.0, 0.1, 8), to="j.0", entrances=(0,)),
+            operator("j", per_unit(1.0, 1.0, 10), per_unit(3.0, 1.0, 20), entrances=(1,), answers="q"),
+        )
+    )
+    assert policy.explained() == [
+        "1. segment 'a': 70 B/s, as a row that enters releases 7 B in 100 ms",
+        "   'a': 100 ms and 8 B a row, 0.1 rows out for each; 1 rows come here for a row that enters",
+        "2. on 2 paths, by the mean of",
+        "   segment 'j': 10 B/s, as a row that enters releases 1 B in 100 ms",
+        "     'j': 1 s and 10 B a row, 1 rows out for each; 0.1 rows come here for a row that enters",
+        "   segment 'j': 60 B/s, as a row that enters releases 20 B in 333.3 ms",
+        "     'j': 333.3 ms and 20 B a row, 1 rows out for each; 1 rows come here for a row that enters",
+    ]
 
 
 def test_of_nested_segments_the_larger_one_stays_and_of_overlapping_ones_both() -> None:
