@@ -93,6 +93,8 @@ class ServesStretches:
         raise NotImplementedError
 
     def plan(self, plan: WorkPlan) -> None:
+        if self._orders:
+            self._running = frozenset(self._orders[self._running_at])
         self._stretches = sorted(self.stretches(plan), key=lambda stretch: stretch.priority, reverse=True)
         orders = [serving_order(stretch.steps) for stretch in self._stretches]
         self._orders = [{operator: rank for rank, operator in enumerate(order)} for order in orders]
