@@ -57,7 +57,7 @@ class EarliestDeadline:
     def _rank(self, queue: Queue) -> tuple[bool, int, int, int, int]:
         head, terms, place = queue.items[0], self._terms[queue.operator], self._places[queue.operator]
         # What is said about rows has no deadline, but rows behind it wait for it.
-        first = next((item for item in queue.items if item.rows), head)
+        first = head if head.rows else next((item for item in queue.items if item.rows), head)
         # The event time of rows is looked up only if it matters.
         deadline = terms.deadline_ns(first.oldest_us if terms.after_event_us is not None else 0, first.since_ns)
         return deadline is None, deadline or 0, head.since_ns, head.number, place
