@@ -9,15 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
-from math import inf
+from math import ceil, inf
 from typing import Any
 
-from penstock.kernel.work import Choice, Item, Place, Queue, WaitingWork, WorkPlan
-from penstock.model.batch import Batch
+import numpy as np
+
+from penstock.kernel.work import Choice, Item, Place, Price, Queue, WaitingWork, WorkPlan
+from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import NEVER, Heartbeat
 from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import Known, ProfitOf, Valuation, Worth, known_places, usable
+from penstock.qos.scheduling.prospects import Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
+
+#: No deadline, and the time of a row that is too old for any.
+ALWAYS_NS, LONG_AGO_US = 2**62, 2**52
 
 #: So many items of a queue are looked at behind the first that is not late.
 LOOKED_AT = 64
@@ -83,6 +88,15 @@ class WaitingJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Stake:
+    """What the queries of one validity still get from an item."""
+
+    profit: float
+    latest_ns: float
+    deadline_ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """The job that was begun: an arrival, and where its job leads."""
 
@@ -110,15 +124,16 @@ class SchedulesJobs:
     profit
         Whether profit is a share of all answers of a query (`answers`), or of the rows that enter (`weight`).
     splitting
-        Whether rows of an item that can still be in time count if others cannot. Without, the oldest row decides.
+        Whether rows of an item that can still be in time count if others cannot. Without, the oldest row decides for all.
 
     Notes
     -----
     Differs from the source. A job is what lies behind the waiting item, reckoned by the same rule, and not the rest of what was
     reckoned when it came in; for the repaired rule that earns at least as much. Queries have validities, not inputs: a job is
-    late when no query behind it can be answered in time, and until then only the others count. Late rows of an item run with the
-    rows behind them, because the kernel cannot take rows from the middle; so they count as cost, but not as profit. What has
-    left a job slice by slice is no longer part of its profit.
+    late when no query behind it can be answered in time, and until then only the others count. The kernel runs an item slice by
+    slice from its front: so a row is in time if it is when those before it have run too, late rows of an item that are still in
+    front are part of its cost, and what has left slice by slice is no longer part of its profit. How long a slice takes is not
+    known beforehand; a job asks to interrupt the running one if it could not start after another slice like the last one.
     """
 
     def __init__(
@@ -380,47 +395,35 @@ class SchedulesJobs:
             prospect = known.prospects.get(counted)
             if prospect is None:
                 prospect = known.prospects[counted] = self._valuation.prospect(known.tree, counted, self._worth)
-            stakes = [self._stake(item, earning, own_ns, now_ns) for earning in prospect.earnings]
+            stakes = [self._stake(item, earning, known.price, now_ns) for earning in prospect.earnings]
             missed = sum(1 << earning[0] for earning, stake in zip(prospect.earnings, stakes, strict=True) if stake is None)
             if not missed:
-                profit = sum(stake[0] for stake in stakes if stake)
-                latest_ns = min((stake[1] for stake in stakes if stake), default=inf)
-                deadline_ns = min((stake[2] for stake in stakes if stake), default=inf)
-                cost_ns = (own_ns + prospect.behind_ns * item.rows) or 1
                 return WaitingJob(
-                    operator, item, position, own_ns, cost_ns, profit, latest_ns, deadline_ns, prospect.places, now_ns
+                    operator,
+                    item,
+                    position,
+                    own_ns,
+                    cost_ns=(own_ns + prospect.behind_ns * item.rows) or 1,
+                    profit=sum(stake.profit for stake in stakes if stake),
+                    latest_ns=min((stake.latest_ns for stake in stakes if stake), default=inf),
+                    deadline_ns=min((stake.deadline_ns for stake in stakes if stake), default=inf),
+                    places=prospect.places,
+                    judged_ns=now_ns,
                 )
             counted &= ~missed
         return None
 
-    def _stake(self, item: Item, earning: tuple[int, float, float], own_ns: int, now_ns: int) -> tuple[float, float, float] | None:
-        """For the queries of one validity: profit that can still be earned, latest start and deadline; None if it is too late."""
+    def _stake(self, item: Item, earning: tuple[int, float, float], price: Price, now_ns: int) -> Stake | None:
+        """None if it is too late for them."""
         number, profit, behind_ns = earning
-        rows = item.rows
-        needed_ns = own_ns + round(behind_ns * rows) if self._last_ditch is not None else 0
         validity = self._worth.validities[number]
-        deadline = inf if validity.after_arrival_us is None else item.since_ns + validity.after_arrival_us * 1_000
-        if deadline - needed_ns < now_ns:
-            return None
-        oldest_us = item.oldest_us
-        if validity.after_event_us is not None and oldest_us != NEVER:
-            # A row from the future is no younger than its arrival.
-            valid_us, since_us = validity.after_event_us, item.since_ns // 1_000
-            by_event = (min(oldest_us, since_us) + valid_us) * 1_000
-            if by_event - needed_ns < now_ns:
-                rows, oldest_us = self._rows_in_time(item, -(-(now_ns + needed_ns) // 1_000) - valid_us, since_us)
-                if not rows:
-                    return None
-                by_event = (oldest_us + valid_us) * 1_000
-            deadline = min(deadline, by_event)
-        return profit * rows, deadline - needed_ns, deadline
-
-    def _rows_in_time(self, item: Item, bound_us: int, since_us: int) -> tuple[int, int]:
-        """How many rows are not older than a time, and the event time of the oldest of them."""
-        if not self._splitting or since_us < bound_us or not isinstance(item.element, Batch):
-            return 0, 0
-        fresh = item.element.ts[item.element.ts >= bound_us]
-        return (len(fresh), min(int(fresh.min()), since_us)) if len(fresh) else (0, 0)
+        # Strategies without deadlines give up what has expired, not what will have.
+        row_ns, call_ns = (price.row_ns + behind_ns, price.call_ns) if self._last_ditch is not None else (0.0, 0.0)
+        needed_ns = ceil(call_ns + row_ns * item.rows)
+        deadline_ns = _deadline_ns(validity, item)
+        if now_ns + needed_ns <= deadline_ns:
+            return Stake(profit * item.rows, deadline_ns - needed_ns, deadline_ns)
+        return _part_in_time(validity, item, profit, row_ns, now_ns, call_ns) if self._splitting else None
 
     # State
 
@@ -467,6 +470,34 @@ class SchedulesJobs:
             lines.append(f"rows that enter at '{entrance.operator}', port {entrance.port}:")
             lines += (f"  {line}" for line in self._valuation.explained(entrance, self._known, self._worth))
         return lines
+
+
+def _deadline_ns(validity: Validity, item: Item) -> float:
+    """Of the oldest row. A row from the future is no younger than its arrival."""
+    deadline_ns = inf if validity.after_arrival_us is None else item.since_ns + validity.after_arrival_us * 1_000
+    if validity.after_event_us is not None and item.oldest_us != NEVER:
+        deadline_ns = min(deadline_ns, (min(item.oldest_us, item.since_ns // 1_000) + validity.after_event_us) * 1_000)
+    return deadline_ns
+
+
+def _deadlines_ns(validity: Validity, item: Item) -> Int64s:
+    """The same for each row."""
+    assert isinstance(item.element, Batch)
+    found = np.full(item.rows, ALWAYS_NS)
+    if validity.after_arrival_us is not None:
+        found[:] = item.since_ns + validity.after_arrival_us * 1_000
+    if validity.after_event_us is not None:
+        times_us = np.clip(item.element.ts, -LONG_AGO_US, item.since_ns // 1_000)
+        found = np.minimum(found, (times_us + validity.after_event_us) * 1_000)
+    return found
+
+
+def _part_in_time(validity: Validity, item: Item, profit: float, row_ns: float, now_ns: int, call_ns: float) -> Stake | None:
+    """Of the rows that can be in time if the item starts now and runs slice by slice, in order."""
+    due_ns = _deadlines_ns(validity, item)
+    done_ns = now_ns + np.ceil(call_ns + row_ns * np.arange(1, item.rows + 1)).astype(np.int64)
+    in_time = due_ns[due_ns >= done_ns]
+    return Stake(profit * len(in_time), now_ns, int(in_time.min())) if len(in_time) else None
 
 
 def _by_rank(job: WaitingJob) -> tuple[Any, ...]:

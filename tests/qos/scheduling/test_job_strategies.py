@@ -279,6 +279,20 @@ def test_an_item_of_which_some_rows_can_be_in_time_is_not_late(make: Callable[..
     assert drive(make(splitting=False), plan, arrivals).order == [("t", 0), ("s", 1)]
 
 
+@pytest.mark.parametrize("make", WITH_DEADLINES)
+def test_of_an_item_that_takes_too_long_the_rows_in_front_are_in_time(make: Callable[..., Any]) -> None:
+    """Ten rows of 1 ms, of use for 6 ms: worth more than what can wait, until 6 of them are answered."""
+    plan = plan_of(
+        operator("s", 1, answers=["s"], entrances=(0,)),
+        operator("t", 1, answers=["t"], entrances=(0,)),
+        s=within(6, 9),
+        t=within(50),
+    )
+    run = drive(make(), plan, [Arrival(0, "s", rows(*range(10))), Arrival(0, "t", rows(0))], slice_rows=1)
+    assert run.on_time("s") == 6
+    assert run.order == [("s", 0), ("t", 1), ("s", 0)]
+
+
 def test_a_query_that_is_late_does_not_take_others_with_it() -> None:
     """'b' can no longer be in time, 'c' can: then only 'c' counts, and what leads to it."""
     plan = plan_of(
