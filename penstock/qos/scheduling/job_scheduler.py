@@ -55,8 +55,8 @@ class WaitingJob:
         When it must start, and when it must have ended.
     places
         Where the job leads.
-    judged_ns
-        When this was found out; it holds from then on, until the job must have started.
+    judged_ns, until_ns
+        When this was found out, and until when it would be found again.
     rank
         Smaller is earlier.
     """
@@ -71,6 +71,7 @@ class WaitingJob:
     deadline_ns: float
     places: tuple[Place, ...]
     judged_ns: int
+    until_ns: float = inf
     density: float = 0.0
     rank: tuple[Any, ...] = ()
 
@@ -84,7 +85,7 @@ class WaitingJob:
         return self.operator, self.item.port, self.item.number
 
     def still_holds(self, item: Item, now_ns: int) -> bool:
-        return item is self.item and self.judged_ns <= now_ns <= self.latest_ns
+        return item is self.item and self.judged_ns <= now_ns <= self.until_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +159,14 @@ class SchedulesJobs:
         self._rates: dict[Place, float] = {}
         self._arrivals: dict[Place, float] = {}
         self._running: Running | None = None
-        #: Of each operator: how many items at the front of its queue are late.
-        self._late: dict[str, int] = {}
+        #: Of each operator: how many items at the front of its queue are late, and arrival and port of the last of them.
+        self._late: dict[str, tuple[int, int, int]] = {}
         #: Jobs that have asked to interrupt the running one; each may do so once.
         self._asked: set[tuple[str, int, int]] = set()
         self._has_news = True
         self._items = 0
-        #: Not state, only saves time: of each place the job in front, and of each operator the last item known to be late.
+        #: Not state, only saves time: of each place the job in front.
         self._in_front: dict[Place, WaitingJob] = {}
-        self._last_late: dict[str, tuple[Item, int]] = {}
         #: When the next waiting job must start.
         self._critical_ns = inf
         #: When something was picked last, and how long something picked took.
@@ -189,7 +189,7 @@ class SchedulesJobs:
 
     def _reckon(self, plan: WorkPlan) -> None:
         plan = usable(plan)
-        self._in_front, self._last_late = {}, {}
+        self._in_front = {}
         self._worth = Worth(plan, self._profit, self._rates)
         self._known = known_places(plan, self._worth)
         self._position = {operator.id: position for position, operator in enumerate(plan.operators)}
@@ -259,7 +259,7 @@ class SchedulesJobs:
 
     def _holds(self, queue: Queue, port: int, number: int) -> bool:
         """Whether rows of an arrival are in a queue, as far as is looked."""
-        first = self._late.get(queue.operator, 0)
+        first = self._known_late(queue)
         near = islice(queue.items, first, first + LOOKED_AT)
         return any(item.number == number and item.port == port and item.rows for item in near)
 
@@ -315,10 +315,9 @@ class SchedulesJobs:
 
     def _forget_late_head(self, operator: str) -> None:
         """It may have been a slice of it only; then it is found late again."""
-        if self._late.get(operator, 0) > 1:
-            self._late[operator] -= 1
-        else:
-            self._late.pop(operator, None)
+        count, number, port = self._late.pop(operator, (0, 0, 0))
+        if count > 1:
+            self._late[operator] = count - 1, number, port
 
     # Jobs
 
@@ -326,7 +325,7 @@ class SchedulesJobs:
         """The oldest item of each port that is not late, if it may overtake those before it (see `Queue.overtaking`)."""
         items = queue.items
         ports: set[int] = set()
-        position = self._known_late(queue, now_ns)
+        position = self._known_late(queue)
         end = min(len(items), position + LOOKED_AT)
         while position < end:
             item = items[position]
@@ -338,26 +337,21 @@ class SchedulesJobs:
                     if len(ports) == self._ports.get(queue.operator, 1):
                         return
                 elif not ports:
-                    self._late[queue.operator] = position + 1
-                    self._last_late[queue.operator] = item, now_ns
+                    self._late[queue.operator] = position + 1, item.number, item.port
                     end = min(len(items), position + 1 + LOOKED_AT)
             if not isinstance(item.element, Batch | Heartbeat | Punctuation):
                 return
             position += 1
 
-    def _known_late(self, queue: Queue, now_ns: int) -> int:
+    def _known_late(self, queue: Queue) -> int:
         """How many items at the front are late; zero if somebody else has taken some of them away."""
-        late = self._late.get(queue.operator, 0)
-        if not late:
+        count, number, port = self._late.get(queue.operator, (0, 0, 0))
+        if not count:
             return 0
-        if late <= len(queue.items):
-            last = queue.items[late - 1]
-            item, judged_ns = self._last_late.get(queue.operator, (None, 0))
-            if item is last and judged_ns <= now_ns:
-                return late
-            if last.rows and self._job(queue.operator, late - 1, last, now_ns) is None:
-                self._last_late[queue.operator] = last, now_ns
-                return late
+        if count <= len(queue.items):
+            last = queue.items[count - 1]
+            if last.number == number and last.port == port:
+                return count
         del self._late[queue.operator]
         return 0
 
@@ -390,13 +384,14 @@ class SchedulesJobs:
             own_ns = known.price.of(item.rows) if known is not None else 0
             return WaitingJob(operator, item, position, own_ns, own_ns or 1, 0.0, inf, inf, (place,), now_ns)
         own_ns = known.price.of(item.rows)
-        counted = known.validities
+        counted, until_ns = known.validities, inf
         while counted:
             prospect = known.prospects.get(counted)
             if prospect is None:
                 prospect = known.prospects[counted] = self._valuation.prospect(known.tree, counted, self._worth)
             stakes = [self._stake(item, earning, known.price, now_ns) for earning in prospect.earnings]
             missed = sum(1 << earning[0] for earning, stake in zip(prospect.earnings, stakes, strict=True) if stake is None)
+            until_ns = min([until_ns, *(stake.latest_ns for stake in stakes if stake)])
             if not missed:
                 return WaitingJob(
                     operator,
@@ -409,6 +404,7 @@ class SchedulesJobs:
                     deadline_ns=min((stake.deadline_ns for stake in stakes if stake), default=inf),
                     places=prospect.places,
                     judged_ns=now_ns,
+                    until_ns=until_ns,
                 )
             counted &= ~missed
         return None
@@ -431,7 +427,7 @@ class SchedulesJobs:
         running = self._running
         return {
             "running": None if running is None else [running.number, [list(place) for place in running.places]],
-            "late": dict(self._late),
+            "late": {operator: list(late) for operator, late in self._late.items()},
             "asked": sorted(map(list, self._asked)),
             "has_news": self._has_news,
             "items": self._items,
@@ -446,7 +442,7 @@ class SchedulesJobs:
     def restore(self, state: Mapping[str, Any]) -> None:
         running = state.get("running")
         self._running = None if running is None else Running(running[0], tuple((name, port) for name, port in running[1]))
-        self._late = dict(state.get("late", {}))
+        self._late = {operator: (count, number, port) for operator, (count, number, port) in state.get("late", {}).items()}
         self._asked = {(operator, port, number) for operator, port, number in state.get("asked", ())}
         self._has_news = state.get("has_news", True)
         self._items = state.get("items", 0)
