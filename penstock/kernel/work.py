@@ -34,6 +34,8 @@ class Price:
         Memory of a row that waits at this port.
     call_rows
         Rows of an element, on average.
+    rate
+        Rows that come here from outside each second; 0: nobody knows.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Price:
     selectivity: float = 1.0
     row_bytes: int = 100
     call_rows: float = 1_000.0
+    rate: float = 0.0
 
     @property
     def share_ns(self) -> float:

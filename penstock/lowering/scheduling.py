@@ -97,5 +97,5 @@ def _check_price(operator: str, price: Mapping[str, Any]) -> None:
             raise InvalidConfiguration(f"a price of '{operator}' has no '{name}'; {suggestion(name, _FIGURES)}")
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
         if not is_number or value < 0 or (name in ("row_ns", "row_bytes", "call_rows") and value == 0):
-            least = "0 or more" if name in ("call_ns", "selectivity") else "above 0"
+            least = "0 or more" if name in ("call_ns", "selectivity", "rate") else "above 0"
             raise InvalidConfiguration(f"'{name}' of '{operator}' is {value!r}; it must be a number, {least}")

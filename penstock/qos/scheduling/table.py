@@ -31,6 +31,7 @@ from penstock.qos.scheduling.parameters import (
 )
 from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
+from penstock.qos.scheduling.path_share import PathShare
 from penstock.qos.scheduling.profit import Profit
 from penstock.qos.scheduling.profit_deadline import ProfitDeadline
 from penstock.qos.scheduling.round_robin import TURNS, RoundRobin
@@ -74,7 +75,7 @@ class Strategy:
 
 
 def _auto(memory: int) -> Auto:
-    return Auto(lambda: Threshold(memory=memory, normal="path_answers"))
+    return Auto(lambda: Threshold(memory=memory, normal="path_share"))
 
 
 #: Of strategies that go by deadlines and profits.
@@ -115,6 +116,9 @@ POLICIES: Mapping[str, Strategy] = {
         "The path that takes in rows fastest first: least mean latency per input row.", PathCapacity, (_DYNAMIC,)
     ),
     "path_answers": Strategy("The path that makes answers fastest first: least mean latency per answer.", PathAnswers, (_DYNAMIC,)),
+    "path_share": Strategy(
+        "The path that needs least of the processor first: as many queries as possible are up to date.", PathShare, (_DYNAMIC,)
+    ),
     "greedy_segment": Strategy(
         "Segments that release memory fastest first, cut in one pass; to compare.", GreedySegment, (_DYNAMIC,)
     ),
@@ -158,7 +162,7 @@ POLICIES: Mapping[str, Strategy] = {
         (_GREEDY, _PUBLISHED, *_RESCUE, _PROFIT),
     ),
     "auto": Strategy(
-        "Chosen by what queries ask and by the load: deadlines where there are any, else answers until memory is short.",
+        "Chosen by what queries ask and by the load: deadlines where there are any, else as many queries up to date as can be.",
         _auto,
         (Parameter("memory", size, 256_000_000, "for the queues of a shard, such as 200 MB, > 0"),),
     ),

@@ -10,10 +10,11 @@ from penstock.kernel.work import Choice, WaitingWork, WorkPlan
 from penstock.plan.analysis.estimation import bytes_text
 from penstock.qos.scheduling.path_answers import PathAnswers
 from penstock.qos.scheduling.path_capacity import PathCapacity
+from penstock.qos.scheduling.path_share import PathShare
 from penstock.qos.scheduling.segment import Segment
 
 #: Strategies for while there is memory.
-NORMAL = {"path_capacity": PathCapacity, "path_answers": PathAnswers}
+NORMAL = {"path_capacity": PathCapacity, "path_answers": PathAnswers, "path_share": PathShare}
 #: Of the mean of memory.
 _TIME_CONSTANT_NS = 600e9
 #: Before this much time has been seen the mean is not trusted.
@@ -35,7 +36,7 @@ class Threshold:
     upper, lower
         Bytes at which saving begins and ends; None: reckoned from the mean.
     normal
-        What picks when nothing has to be saved: `path_capacity` or `path_answers`.
+        What picks when nothing has to be saved: `path_capacity`, `path_answers` or `path_share`.
     dynamic
         Whether priorities are multiplied by age and size of what waits; see `starvation`.
 

@@ -31,6 +31,6 @@ class PriceController(Listener):
         self._decides = decides
 
     def hear(self, report: BatchReport) -> None:
-        decision = self.learning.hear(report.epoch, report.measures)
+        decision = self.learning.hear(report.epoch, report.measures, report.entries, report.batch_ns)
         if decision is not None and self._decides():
             self._control.append(decision.kind, decision.detail)
