@@ -111,6 +111,10 @@ def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_
         Lines instead of a live table.
     """
     example = example_named(name)
+    if example.is_contrast:
+        from penstock.apps.burst.running import run_burst  # no other demo needs it
+
+        return run_burst(example, seconds, folder, as_json, is_plain)
     console = Console()
     meter = StateMeter(*example.twins) if example.twins else None
     title = f"penstock demo {example.name}"

@@ -26,6 +26,8 @@ class Example:
         What a person must know to read them.
     package
         Its folder, if that is not called as the example.
+    is_contrast
+        Whether the demo runs it twice at once, under two strategies.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Example:
     sentences: tuple[str, str, str] | None = None
     story: str = ""
     package: str = ""
+    is_contrast: bool = False
 
     @property
     def folder(self) -> Path:
@@ -67,6 +70,13 @@ EXAMPLES: Mapping[str, Example] = {
             "says when, which order, what happened and what the process expects. Times are those of the events; they begin at "
             "midnight.",
             package="order_fulfilment",
+        ),
+        Example(
+            "burst",
+            "a load that doubles for a while, and a budget: who waits under round_robin, and who under auto?",
+            story="Two runs of the same stream at once, which may work the same time in each half second. In the grey third of the "
+            "picture twice as many trades come as usual, more than the budget can serve.",
+            is_contrast=True,
         ),
         Example(
             "stocks",

@@ -138,7 +138,7 @@ class PriceLearning:
         self._told_at = self._heard
         self._told |= {node: list(prices) for node, prices in moved.items()}
         return Control(
-            epoch, STATISTICS, {"operators": {node: [_shown(price) for price in prices] for node, prices in moved.items()}}
+            epoch, STATISTICS, {"operators": {node: [figures(price) for price in prices] for node, prices in moved.items()}}
         )
 
 
@@ -152,6 +152,6 @@ def _has_moved(old: Price, new: Price) -> bool:
     return any(abs(after - before) > max(_MOVED * before, small) for before, after, small in pairs)
 
 
-def _shown(price: Price) -> dict[str, Any]:
-    """With the digits that mean something."""
+def figures(price: Price) -> dict[str, Any]:
+    """A price as a decision has it, with the digits that mean something."""
     return {name: value if isinstance(value, int) else float(f"{value:.4g}") for name, value in asdict(price).items()}

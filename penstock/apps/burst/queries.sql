@@ -11,10 +11,10 @@ CREATE CQ large_trades AS
 SELECT symbol, price, volume FROM tick WHERE volume > 498
 OUTPUT TO memory;
 
--- What each stock does, ten times a second.
+-- What each stock does, every second.
 CREATE CQ pace AS
 SELECT symbol, window_end() AS until, COUNT(*) AS trades, SUM(volume) AS shares, MAX(price) AS highest
-FROM   tick [RANGE 100 MILLISECONDS]
+FROM   tick [RANGE 1 SECOND]
 GROUP BY symbol
 OUTPUT TO memory;
 
@@ -23,20 +23,24 @@ CREATE CQ fresh_prices AS
 SELECT DISTINCT symbol, price FROM tick [RANGE 2 SECONDS]
 OUTPUT TO memory;
 
--- Trades of a stock at one price, in pairs: the dearest question of all, and few find it worth asking.
-CREATE CQ twins AS
-SELECT a.symbol, a.price, a.volume, b.volume AS other
-FROM   tick a [RANGE 200 MILLISECONDS], tick b [RANGE 200 MILLISECONDS]
-WHERE  a.symbol = b.symbol AND a.price = b.price AND a.volume = b.volume + 499
-OUTPUT TO memory;
-
--- Stocks that rise three times in a row by more than two in a thousand.
+-- Stocks that rise six times in a row, by more than two in a thousand each time.
 CREATE CQ climbs AS
 SELECT symbol, first_price, last_price FROM tick MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts
   MEASURES FIRST(up.price) AS first_price, LAST(up.price) AS last_price
   ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
-  PATTERN (up{4})
+  PATTERN (up{6})
   DEFINE up AS price > PREV(price) * 1.002
+)
+OUTPUT TO memory;
+
+-- Stocks that fall, and come back to within one in a hundred of where they were: the dearest question of all.
+CREATE CQ recoveries AS
+SELECT symbol, top, bottom, trades FROM tick MATCH_RECOGNIZE (
+  PARTITION BY symbol ORDER BY ts
+  MEASURES before.price AS top, LAST(down.price) AS bottom, COUNT(*) AS trades
+  ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+  PATTERN (before down{3,} up{2,} back)
+  DEFINE down AS price < PREV(price), up AS price > PREV(price), back AS price > before.price * 0.99
 )
 OUTPUT TO memory;

@@ -6,7 +6,7 @@ from functools import partial
 
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.capacities import paths, per_ns, time_ns
-from penstock.qos.scheduling.stretches import ServesStretches, Stretch, merged
+from penstock.qos.scheduling.stretches import ServesStretches, Stretch
 from penstock.qos.scheduling.trees import Step
 from penstock.qos.scheduling.wording import number_text, operators_text, time_text
 
@@ -46,17 +46,23 @@ class PathShare(ServesStretches):
         found = paths(plan)
         known = [tree.price.rate for tree in found if tree.price.rate > 0]
         usual = sum(known) / len(known) if known else 1.0
-        return merged(_stretch(plan, tree, tree.price.rate or usual) for tree in found)
+        same: dict[frozenset[str], list[tuple[Step, float]]] = {}
+        for tree in found:
+            operators = frozenset(step.operator for step in tree.walk())
+            same.setdefault(operators, []).append((tree, tree.price.rate or usual))
+        return [_stretch(plan, arriving) for arriving in same.values()]
 
 
-def _stretch(plan: WorkPlan, tree: Step, rate: float) -> Stretch:
-    steps = tuple(tree.walk())
-    weight = sum(plan.terms_of(query).weight for step in steps for query in step.answers)
-    return Stretch(steps, per_ns(weight, rate * time_ns(steps)), partial(_figures, steps, rate, weight))
+def _stretch(plan: WorkPlan, arriving: list[tuple[Step, float]]) -> Stretch:
+    """Operators with all that arrives for them: the inputs of a join are served together."""
+    steps = tuple(step for tree, _ in arriving for step in tree.walk())
+    queries = {query for step in steps for query in step.answers}
+    weight = sum(plan.terms_of(query).weight for query in queries)
+    share = sum(rate * time_ns(tree.walk()) for tree, rate in arriving)
+    return Stretch(steps, per_ns(weight, share), partial(_figures, arriving, share, weight))
 
 
-def _figures(steps: tuple[Step, ...], rate: float, weight: float) -> str:
-    time = time_ns(steps)
-    names = operators_text(step.operator for step in steps)
-    share = f"{number_text(rate * time / 1e7)} % of the processor, as {number_text(rate)} rows/s take {time_text(time)} each"
-    return f"path {names}: {share}; weight {number_text(weight)}"
+def _figures(arriving: list[tuple[Step, float]], share: float, weight: float) -> str:
+    names = operators_text(dict.fromkeys(step.operator for tree, _ in arriving for step in tree.walk()))
+    rows = " and ".join(f"{number_text(rate)} rows/s take {time_text(time_ns(tree.walk()))} each" for tree, rate in arriving)
+    return f"path {names}: {number_text(share / 1e7)} % of the processor, as {rows}; weight {number_text(weight)}"

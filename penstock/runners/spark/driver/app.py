@@ -74,6 +74,7 @@ class App:
         memory: str | None = None,
         append: bool = False,
         reset: Collection[str] = (),
+        learn_prices: bool = True,
     ) -> Run:
         """Start the queries and return at once.
 
@@ -102,6 +103,9 @@ class App:
             are refused, because all checkpoints count micro-batches from 0 and name files by these numbers.
         reset
             Queries that shall begin anew, without the state that the checkpoint has of them.
+        learn_prices
+            Whether shards are told what operators cost, as it is measured; otherwise they go by what they were told before, or
+            by what is usual. It matters with a budget.
 
         Notes
         -----
@@ -120,7 +124,7 @@ class App:
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
             options = LaunchOptions(
-                chosen, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append
+                chosen, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices
             )
             return Run(Launch(place, query_session(base, shard_count), shard_count, options, self.functions), edition)
         except BaseException:

@@ -46,7 +46,7 @@ class Controllers:
         self._budget = _budget(launch, report)
         if self._budget:
             self._budget.start(is_active)
-        self._has_budget = bool(launch.options.budget)
+        self._has_budget, self._learns = bool(launch.options.budget), launch.options.learn_prices
         self._orders: FilterController | None = None
         self._prices: PriceController | None = None
         self._listening: list[Listener] = []
@@ -64,7 +64,9 @@ class Controllers:
         if sharing:
             found.append(MemoryController(sharing, control, self._last_report, self._refuse))
         has_deadlines = any(terms.has_validity for stage in job.stages for terms in stage.graph.terms.values())
-        self._prices = PriceController(job, control, self._last_report, lambda: self._has_budget or has_deadlines)
+        self._prices = PriceController(
+            job, control, self._last_report, lambda: self._learns and (self._has_budget or has_deadlines)
+        )
         found.append(self._prices)
         topics = asked_streams(job)
         if topics:

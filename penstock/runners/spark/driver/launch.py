@@ -39,6 +39,7 @@ class LaunchOptions:
     watch_joins: bool
     memory: str | None
     append: bool
+    learn_prices: bool = True
 
 
 class Launch:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, PenstockError, UnknownQuery, UserError
+from penstock.kernel.work import Price
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, tuning
@@ -97,6 +98,10 @@ class Run:
     def filters(self) -> tuple[FilterStatus, ...]:
         """How adaptive filters stand: order, estimated costs, re-orderings."""
         return self._controllers.statuses()
+
+    def prices(self) -> Mapping[str, Sequence[Price]]:
+        """What operators cost, by port, as far as it has been measured."""
+        return self._controllers.prices()
 
     def results(self, query: str) -> pa.Table | None:
         """Answers so far of a query whose destination is memory."""

@@ -1,0 +1,1 @@
+"""Burst: the load doubles for a while; the same questions under two strategies, side by side."""
