@@ -43,7 +43,7 @@ class Controllers:
         self._sharing: MemorySharing | None = None
         self._is_active = is_active
         self._last_report = last_report
-        self._budget = _budget(launch, report)
+        self._budget = _budget(launch, last_report)
         if self._budget:
             self._budget.start(is_active)
         self._has_budget, self._learns = bool(launch.options.budget), launch.options.learn_prices

@@ -27,7 +27,8 @@ from penstock.runners.spark.data_path.sinks import MemorySink, Sinks
 from penstock.runners.spark.driver.controllers import Controllers
 from penstock.runners.spark.driver.deployment import Deployment
 from penstock.runners.spark.driver.launch import Launch
-from penstock.runners.spark.driver.reports import BatchReport, read_report, read_reports
+from penstock.runners.spark.driver.progress import Progress
+from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.requests import Requests
 
 #: Jobs of a query among which those that were running when it was stopped must be.
@@ -57,6 +58,7 @@ class Run:
 
     def _begin(self, edition: Edition) -> None:
         self.query, self._delivery = self._launch.start(edition)
+        self._progress = Progress(self.query)
         #: What Spark's plan was made for, and what is in force.
         self._base = self._deployment = self._delivery.current
 
@@ -88,12 +90,11 @@ class Run:
         return recent[-1] if recent else None
 
     def reports(self) -> list[BatchReport]:
-        return read_reports(_plain(progress) for progress in self.query.recentProgress)
+        return self._progress.reports()
 
     def _last_report(self) -> BatchReport | None:
         """The newest micro-batch alone: cheaper than all recent ones, for those who look often."""
-        progress = self.query.lastProgress
-        return None if progress is None else read_report(_plain(progress))
+        return self._progress.last_report
 
     def filters(self) -> tuple[FilterStatus, ...]:
         """How adaptive filters stand: order, estimated costs, re-orderings."""
@@ -281,13 +282,13 @@ class Run:
     def _is_at_rest(self) -> bool:
         """Whether the newest micro-batch sent nothing round, and is committed."""
         epoch, goes_round = self._delivery.last
-        progress = self.query.lastProgress
-        return not goes_round and progress is not None and int(_plain(progress)["batchId"]) >= epoch
+        progress = self._progress.last
+        return not goes_round and progress is not None and int(progress["batchId"]) >= epoch
 
     def _decided(self) -> int:
         """Decisions that the newest micro-batch and those before it have carried; only the newest is asked, as that is quick."""
-        progress = self.query.lastProgress
-        for source in _plain(progress)["sources"] if progress is not None else ():
+        progress = self._progress.last
+        for source in progress["sources"] if progress is not None else ():
             if "penstock_control" in source["description"] or "decisions" in str(source.get("endOffset")):
                 return int(_offset(source.get("endOffset")))
         return 0
@@ -341,11 +342,6 @@ def _active_tasks(context: Any, group: str) -> int:
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     found = [scheduler.taskSetManagerForAttempt(stage.stageId, stage.currentAttemptId) for stage in stages if stage is not None]
     return sum(tasks.get().runningTasks() for tasks in found if tasks.isDefined())
-
-
-def _plain(progress: Any) -> Mapping[str, Any]:
-    """Progress as a mapping, whatever the Spark version hands out."""
-    return progress if isinstance(progress, Mapping) else dict(progress)
 
 
 def _offset(text: Any) -> int:
