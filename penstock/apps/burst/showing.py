@@ -14,7 +14,7 @@ from rich.text import Text
 from penstock.apps.burst.contrast import Contrast, Load, Side
 from penstock.runners.spark.terminal.display import bytes_text
 
-_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
+_COLOURS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00")
 #: What else tells lines apart.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 

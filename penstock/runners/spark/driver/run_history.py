@@ -174,7 +174,8 @@ class RunHistory:
         since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
         due_us = oldest_due_us(self.job, report)
         waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
-        latency_ms = int(max(waited_ms, 0)) + report.duration_ms
+        # Where no row came, none has waited for the micro-batch to begin.
+        latency_ms = int(max(waited_ms, 0) if rows else 0) + report.duration_ms
         rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
         self._refused = set_aside(self.job, report)
         status = BatchStatus(
