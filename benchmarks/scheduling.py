@@ -100,7 +100,6 @@ def run() -> Mapping[str, Any]:
     plain, chosen = latency.sides["round_robin"], latency.sides["auto"]
     fifo, segment = memory.sides["fifo"], memory.sides["segment"]
     return {
-        "name": "scheduling",
         "ratio": round(plain.mean_latency_ms / chosen.mean_latency_ms, 2),
         "latency_ms": {name: round(side.mean_latency_ms) for name, side in latency.sides.items()},
         "memory_ratio": round(fifo.peak_bytes / max(segment.peak_bytes, 1), 2),
@@ -111,4 +110,4 @@ def run() -> Mapping[str, Any]:
 
 
 if __name__ == "__main__":
-    main(run)
+    main("scheduling", run)
