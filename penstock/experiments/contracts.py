@@ -224,12 +224,15 @@ class Reproduction:
         As on the command line.
     reference
         Key in docs/references.bib.
+    seeds
+        Independent streams, unless somebody asks for another number.
     """
 
     name: str
     title: str
     reference: str
     experiments: tuple[Experiment, ...]
+    seeds: int = 8
 
 
 @dataclass(frozen=True, slots=True)

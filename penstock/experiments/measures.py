@@ -121,7 +121,7 @@ def ranged(values: Sequence[float], digits: int = 3) -> str:
     return mean if len(values) == 1 else f"{mean} ({shown(min(values))} to {shown(max(values))})"
 
 
-def spread_of(runs: Sequence[Sequence[float]]) -> tuple[list[float], tuple[list[float], list[float]]]:
+def spread_of(runs: Sequence[Sequence[float]] | Floats) -> tuple[list[float], tuple[list[float], list[float]]]:
     """Mean, least and greatest value of each point, from runs that each have all points.
 
     Examples

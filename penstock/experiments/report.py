@@ -40,7 +40,7 @@ class Report:
     def command(self) -> str:
         """What makes the same page again."""
         words = [f"penstock reproduce {self.reproduction.name}"]
-        words += [f"--seeds {self.settings.seeds}"] if self.settings.seeds != Settings().seeds else []
+        words += [f"--seeds {self.settings.seeds}"] if self.settings.seeds != self.reproduction.seeds else []
         return " ".join([*words, *(["--quick"] if self.settings.is_quick else [])])
 
     @property

@@ -47,9 +47,16 @@ def _load() -> float:
     return os.getloadavg()[2] / (os.cpu_count() or 1)
 
 
-def run_reproduction(name: str, settings: Settings, out: Path, as_json: bool) -> None:
-    """Run a reproduction with progress on the standard error output, and print the claims."""
+def run_reproduction(name: str, seeds: int | None, is_quick: bool, out: Path, as_json: bool) -> None:
+    """Run a reproduction with progress on the standard error output, and print the claims.
+
+    Parameters
+    ----------
+    seeds
+        None: as many as the reproduction says.
+    """
     reproduction = reproduction_named(name)
+    settings = Settings(seeds or reproduction.seeds, is_quick)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         report = reproduce(reproduction, settings, out / name, progress)

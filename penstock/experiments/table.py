@@ -49,6 +49,12 @@ def _scheduling() -> Reproduction:
     return SCHEDULING
 
 
+def _tuple_scheduling() -> Reproduction:
+    from penstock.experiments.tuple_scheduling.reproduction import TUPLE_SCHEDULING
+
+    return TUPLE_SCHEDULING
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
@@ -56,6 +62,7 @@ REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "agreedy": _agreedy,
     "ccep": _ccep,
     "scheduling": _scheduling,
+    "tuple_scheduling": _tuple_scheduling,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.kernel.work import Choice, Item, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Item, Place, WaitingWork, WorkPlan
 from penstock.model.batch import Batch
 from penstock.model.elements import Control, Elements, Metadata, Quarantined
 
@@ -144,6 +144,28 @@ class HearsArrivals(Protocol):
 
     def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
         """An element has come from outside."""
+        ...
+
+
+@runtime_checkable
+class CutsArrivals(Protocol):
+    """A policy that wants rows that come together to be several pieces of work."""
+
+    def cut(self, places: Sequence[Place], rows: Batch) -> Sequence[int]:
+        """Positions in rows from outside, which go to these places, at which new pieces begin."""
+        ...
+
+
+@runtime_checkable
+class ServesTogether(Protocol):
+    """A policy that runs several operators as one: a path, a segment, all that an arrival sets going."""
+
+    @property
+    def serving(self) -> tuple[str, object]:
+        """Its mode, empty if it has only one; and what it runs, equal to that of the last pick as long as it goes on with it.
+
+        None instead of the latter: nothing that belongs together.
+        """
         ...
 
 

@@ -9,10 +9,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from penstock.kernel.contracts import HearsArrivals, JudgesLate, Operator, PassesRows, Policy, Spilling, State, Steered, Timed
+from penstock.kernel.contracts import (
+    CutsArrivals,
+    HearsArrivals,
+    JudgesLate,
+    Operator,
+    PassesRows,
+    Policy,
+    Spilling,
+    State,
+    Steered,
+    Timed,
+)
 from penstock.kernel.graph import Graph, GraphNode, Port
 from penstock.kernel.ingress import LATE, Ingress
 from penstock.kernel.measures import PortMeasure
@@ -20,7 +32,7 @@ from penstock.kernel.packets import Packet
 from penstock.kernel.queue_state import load_queue, save_queue
 from penstock.kernel.segments import part_of, prefixed
 from penstock.kernel.timing import AnswerTimes, timed
-from penstock.kernel.work import Choice, Item, Price, Terms, WaitingWork, WorkPlan, with_news
+from penstock.kernel.work import Choice, Item, Place, Price, Terms, WaitingWork, WorkPlan, with_news
 from penstock.model.batch import Batch
 from penstock.model.elements import (
     BUDGET,
@@ -277,7 +289,6 @@ class Kernel:
         self._policy_name = name
         self.policy = self._make_policy(name, parameters)
         self.policy.plan(self._plan())
-        self._counts_arrivals = isinstance(self.policy, HearsArrivals)
 
     def _replan(self) -> None:
         plan = self._plan()
@@ -338,16 +349,26 @@ class Kernel:
 
     def _enter(self, entry: str, element: Element | Quarantined, since_ns: int | None = None) -> None:
         if not isinstance(element, Quarantined):
-            origin = self._arrival(since_ns)
-            self._send((entry, ""), element, origin)
-            if self._counts_arrivals:
-                for target, number in self.graph.consumers.get((entry, ""), ()):
-                    item = Item(number, element, origin.since_ns, origin.number)
-                    self.policy.on_arrival(target, item, self.work.now_ns)  # type: ignore[attr-defined]
+            places = self.graph.consumers.get((entry, ""), ())
+            for piece in self._pieces(places, element):
+                origin = self._arrival(since_ns)
+                self._send((entry, ""), piece, origin)
+                if isinstance(self.policy, HearsArrivals):
+                    for target, number in places:
+                        self.policy.on_arrival(target, Item(number, piece, origin.since_ns, origin.number), self.work.now_ns)
         elif element.reason == LATE:
             self._refuse(entry, self._judged((entry, ""), element))
         else:
             self._refuse(entry, [element])
+
+    def _pieces(self, places: Sequence[Place], element: Element) -> Iterator[Element]:
+        """What comes in, as the strategy wants it cut."""
+        if not isinstance(element, Batch) or not isinstance(self.policy, CutsArrivals):
+            yield element
+            return
+        edges = [0, *self.policy.cut(places, element), element.num_rows]
+        for begin, end in pairwise(edges):
+            yield element.slice(begin, end - begin) if end - begin < element.num_rows else element
 
     def _refuse(self, owner: str, found: Sequence[Quarantined]) -> None:
         self._refused += found

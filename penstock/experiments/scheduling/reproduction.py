@@ -39,4 +39,5 @@ SCHEDULING = Reproduction(
             starvation.starvation,
         ),
     ),
+    seeds=24,
 )

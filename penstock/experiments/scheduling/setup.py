@@ -247,7 +247,7 @@ def over_time(
 ) -> Panel:
     """A line for every strategy."""
     stretch = setup.phase_s / 4
-    x = (np.arange(round(setup.seconds / stretch)) + 1) * stretch
+    x = [(at + 1) * stretch for at in range(round(setup.seconds / stretch))]
     series = tuple(
         Series(LABELS[name], x, *spread_of(np.array([each.lines[what] for each in found[name]]) / scale)) for name in names
     )

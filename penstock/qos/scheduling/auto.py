@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from penstock.kernel.contracts import Explained, HearsArrivals, Policy
+from penstock.kernel.contracts import CutsArrivals, Explained, HearsArrivals, Policy, ServesTogether
 from penstock.kernel.work import Choice, Item, Place, WaitingWork, WorkPlan
+from penstock.model.batch import Batch
 from penstock.qos.scheduling.deadline import Deadline
 from penstock.qos.scheduling.profit_deadline import ProfitDeadline
 from penstock.qos.scheduling.trees import Step, trees
@@ -97,6 +98,9 @@ class Auto:
         if isinstance(self._policy, HearsArrivals):
             self._policy.on_arrival(operator, item, now_ns)
 
+    def cut(self, places: Sequence[Place], rows: Batch) -> Sequence[int]:
+        return self._policy.cut(places, rows) if isinstance(self._policy, CutsArrivals) else ()
+
     def pick(self, work: WaitingWork) -> Choice | None:
         if self._has_heard:
             self._has_heard = False
@@ -118,6 +122,10 @@ class Auto:
         if self._plan is not None:
             self._policy.plan(self._plan)
         self._policy.restore(before)
+
+    @property
+    def serving(self) -> tuple[str, object]:
+        return self._mode.value, self._policy.serving if isinstance(self._policy, ServesTogether) else None
 
     def snapshot(self) -> Mapping[str, Any]:
         return {

@@ -23,4 +23,4 @@ class Basic(SchedulesJobs):
     """
 
     def __init__(self, profit: ProfitOf = "answers") -> None:
-        super().__init__(JobByJob(), Order.PROFIT, profit=profit, rescheduling_at_every_job=True)
+        super().__init__(JobByJob(), Order.PROFIT, profit=profit)

@@ -44,5 +44,4 @@ class BasicProfitDeadline(SchedulesJobs):
             LastDitch(threshold, save_both, guard),
             profit,
             splitting,
-            rescheduling_at_every_job=True,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,14 +15,25 @@ REMEMBERED_GAPS = 256
 
 
 class Batching(Protocol):
-    """Where batches of one input end. Rows may be shown in pieces of any size: they are cut the same."""
+    """Where batches of one input end. Rows may be shown in pieces of any size: they are cut the same.
+
+    Apart from rows, the host ends a batch with `close` when its first row has waited `waits_us`, and, if it `closes_when_idle`,
+    as soon as the processor would have nothing else to do.
+    """
+
+    closes_when_idle: bool
+
+    @property
+    def waits_us(self) -> float:
+        """How long the first row of a batch waits for others at most."""
+        ...
 
     def cut(self, timestamps: Int64s) -> list[int]:
         """Positions in `timestamps` at which a new batch begins; 0 if the rows seen before are a batch without these."""
         ...
 
     def close(self) -> None:
-        """The rows seen so far are a batch, whatever follows: because nothing else waits, or they have waited long enough."""
+        """The rows seen so far are a batch, whatever follows."""
         ...
 
     def snapshot(self) -> Mapping[str, Any]:
@@ -46,11 +58,12 @@ class IntelligentBatching:
         Factors; 30 % more or less change little.
     gap_us
         Mean time between rows; None: that of the last rows seen, and no limit before the second one.
+    least_rows
+        No batch is cut shorter, so that scheduling costs little for each row.
 
     Notes
     -----
-    A row that is older than one before it counts as being as young as that one. Apart from rows, a batch ends `waits_us` after
-    its first row came, or as soon as the processor would have nothing else to do: the host then calls `close`.
+    A row that is older than one before it counts as being as young as that one.
 
     References
     ----------
@@ -63,19 +76,24 @@ class IntelligentBatching:
     [3, 8]
     """
 
-    def __init__(self, laxity_us: float, alpha: float = 0.9, beta: float = 4.0, gap_us: float | None = None) -> None:
+    closes_when_idle = True
+
+    def __init__(
+        self, laxity_us: float, alpha: float = 0.9, beta: float = 4.0, gap_us: float | None = None, least_rows: int = 1
+    ) -> None:
         self.laxity_us = laxity_us
         self._alpha = alpha
         self._beta = beta
         self._gap_us = gap_us
-        #: When the open batch began, if there is one.
+        self._least_rows = least_rows
+        #: When the open batch began, if there is one, and its rows.
         self._head: int | None = None
+        self._open = 0
         #: The last rows, oldest first.
         self._seen = np.empty(0, np.int64)
 
     @property
     def waits_us(self) -> float:
-        """How long the first row of a batch waits for others at most."""
         return self._alpha * self.laxity_us
 
     def cut(self, timestamps: Int64s) -> list[int]:
@@ -85,17 +103,20 @@ class IntelligentBatching:
         ts = np.maximum.accumulate(np.concatenate([self._seen, timestamps]))
         ends_by_gap = np.flatnonzero(self._is_long(ts, known)) + known
         found: list[int] = []
-        begin = known
         if self._head is None:
             self._head = int(ts[known])
+        begin = known - self._open
         while True:
-            by_gap = ends_by_gap[np.searchsorted(ends_by_gap, begin + bool(found)) :][:1]
+            least = max(known, begin + self._least_rows)
+            by_gap = ends_by_gap[np.searchsorted(ends_by_gap, least) :][:1].tolist()
             by_span = int(np.searchsorted(ts, self._head + self.waits_us, side="right"))
-            begin = min([max(by_span, begin), *by_gap.tolist()])
-            if begin >= len(ts):
+            end = min([max(by_span, least), *by_gap])
+            if end >= len(ts):
                 break
+            begin = end
             found.append(begin - known)
             self._head = int(ts[begin])
+        self._open = len(ts) - begin
         self._seen = ts[-REMEMBERED_GAPS - 1 :]
         return found
 
@@ -113,15 +134,48 @@ class IntelligentBatching:
         return ~is_first & (ts[new] - ts[last] > limit)
 
     def close(self) -> None:
-        self._head = None
+        self._head, self._open = None, 0
 
     def snapshot(self) -> Mapping[str, Any]:
-        return {"head": self._head, "seen": self._seen.tolist(), "laxity_us": self.laxity_us}
+        return {"head": self._head, "open": self._open, "seen": self._seen.tolist(), "laxity_us": self.laxity_us}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self._head = state.get("head")
+        self._head, self._open = state.get("head"), state.get("open", 0)
         self._seen = np.array(state.get("seen", []), np.int64)
         self.laxity_us = state.get("laxity_us", self.laxity_us)
+
+
+class ArrivalBatches:
+    """Intelligent batching of everything that comes in, for a kernel: each piece of a micro-batch ends with it at the latest.
+
+    Parameters
+    ----------
+    least_rows
+        No batch is cut shorter.
+    """
+
+    def __init__(self, least_rows: int) -> None:
+        self._least_rows = least_rows
+        self._inputs: dict[str, IntelligentBatching] = {}
+
+    def cut(self, input: str, timestamps: Int64s, laxity_us: float) -> list[int]:
+        """Positions at which new batches begin."""
+        batching = self._inputs.get(input)
+        if batching is None:
+            batching = self._inputs[input] = IntelligentBatching(laxity_us, least_rows=self._least_rows)
+        batching.laxity_us = laxity_us
+        found = batching.cut(timestamps)
+        batching.close()
+        return found
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return {name: batching.snapshot() for name, batching in self._inputs.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._inputs = {}
+        for name, found in state.items():
+            self._inputs[name] = IntelligentBatching(found["laxity_us"], least_rows=self._least_rows)
+            self._inputs[name].restore(found)
 
 
 class FixedLength:
@@ -133,6 +187,9 @@ class FixedLength:
     >>> batching.cut(np.arange(6)), batching.cut(np.arange(6, 9))
     ([4], [2])
     """
+
+    closes_when_idle = False
+    waits_us = inf
 
     def __init__(self, rows: int = 1) -> None:
         self._rows = rows
@@ -165,9 +222,15 @@ class FixedInterval:
     [2, 3]
     """
 
+    closes_when_idle = False
+
     def __init__(self, us: int) -> None:
         self._us = us
         self._current: int | None = None
+
+    @property
+    def waits_us(self) -> float:
+        return self._us
 
     def cut(self, timestamps: Int64s) -> list[int]:
         if not len(timestamps):

@@ -18,11 +18,15 @@ from penstock.kernel.work import Choice, Item, Place, Price, Queue, WaitingWork,
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import NEVER, Heartbeat
 from penstock.model.punctuation import Punctuation
+from penstock.qos.scheduling.batching import ArrivalBatches
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
+from penstock.qos.scheduling.prospects import JobByJob, Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
 
 #: No deadline, and the time of a row that is too old for any.
 ALWAYS_NS, LONG_AGO_US = 2**62, 2**52
+
+#: Arrivals are cut into batches of so many rows at least: a decision for fewer would cost more than it gains.
+LEAST_ROWS = 1024
 
 #: So many items of a queue are looked at behind the first that is not late.
 LOOKED_AT = 64
@@ -144,14 +148,14 @@ class SchedulesJobs:
         last_ditch: LastDitch | None = None,
         profit: ProfitOf = "answers",
         splitting: bool = True,
-        rescheduling_at_every_job: bool = False,
     ) -> None:
         self._valuation = valuation
         self._order = order
         self._last_ditch = last_ditch
         self._profit = profit
         self._splitting = splitting or last_ditch is None
-        self._at_every_job = rescheduling_at_every_job
+        #: Rows that reach any queue are news then, and not only those that come in.
+        self.goes_operator_by_operator = isinstance(valuation, JobByJob)
         self._plan: WorkPlan | None = None
         self._known: dict[Place, Known] = {}
         self._position: dict[str, int] = {}
@@ -172,6 +176,9 @@ class SchedulesJobs:
         #: When something was picked last, and how long something picked took.
         self._picked_ns: int | None = None
         self._slice_ns = 0
+        self._batches = ArrivalBatches(LEAST_ROWS)
+        #: How long jobs could wait on average when they were last compared, if one of them had a deadline.
+        self._laxity_ns: float | None = None
         #: How often waiting jobs were compared.
         self.reschedulings = 0
 
@@ -202,6 +209,22 @@ class SchedulesJobs:
             place = operator, item.port
             self._arrivals[place] = self._arrivals.get(place, 0.0) + item.rows
 
+    def cut(self, places: Sequence[Place], rows: Batch) -> Sequence[int]:
+        """Rows that have come close together, and can wait for each other, are one batch; others have other deadlines."""
+        validity_us = min((found for place in places if (found := self._validity_us(place)) is not None), default=None)
+        if validity_us is None:
+            return ()
+        laxity_us = validity_us if self._laxity_ns is None else max(self._laxity_ns, 0.0) / 1_000
+        operator, port = places[0]
+        return self._batches.cut(f"{operator}.{port}", np.clip(rows.ts, -LONG_AGO_US, LONG_AGO_US), laxity_us)
+
+    def _validity_us(self, place: Place) -> int | None:
+        """After their own time, how long rows that enter here are of use; None: the time is not what counts."""
+        known = self._known.get(place)
+        counted = known.validities if known is not None else 0
+        limits = [validity.after_event_us for number, validity in enumerate(self._worth.validities) if counted >> number & 1]
+        return min((limit for limit in limits if limit is not None), default=None)
+
     # Picking
 
     def pick(self, work: WaitingWork) -> Choice | None:
@@ -215,7 +238,7 @@ class SchedulesJobs:
         has_news = self._is_news(work)
         if job is None or has_news or work.now_ns + self._horizon_ns(job) > self._critical_ns:
             job = self._compared(work, job, has_news)
-        if self._at_every_job:
+        if self.goes_operator_by_operator:
             self._items = _count(work)
         return Choice(job.operator, job.position) if job is not None else self._in_background(work)
 
@@ -243,7 +266,7 @@ class SchedulesJobs:
         return min(job.own_ns, self._slice_ns) if self._slice_ns else job.own_ns
 
     def _is_news(self, work: WaitingWork) -> bool:
-        has_news = self._has_news or (self._at_every_job and _count(work) > self._items)
+        has_news = self._has_news or (self.goes_operator_by_operator and _count(work) > self._items)
         self._has_news = False
         return has_news
 
@@ -268,6 +291,8 @@ class SchedulesJobs:
         jobs = [job for queue in work.waiting.values() for job in self._jobs_of(queue, work.now_ns)]
         self.reschedulings += 1
         self._critical_ns = inf
+        laxities = [job.latest_ns - work.now_ns for job in jobs if job.latest_ns != inf]
+        self._laxity_ns = sum(laxities) / len(laxities) if laxities else None
         if not jobs:
             self._running = None
             return None
@@ -421,6 +446,10 @@ class SchedulesJobs:
             return Stake(profit * item.rows, deadline_ns - needed_ns, deadline_ns)
         return _part_in_time(validity, item, profit, row_ns, now_ns, call_ns) if self._splitting else None
 
+    @property
+    def serving(self) -> tuple[str, object]:
+        return "", self._running
+
     # State
 
     def snapshot(self) -> Mapping[str, Any]:
@@ -434,6 +463,8 @@ class SchedulesJobs:
             "critical_ns": None if self._critical_ns == inf else self._critical_ns,
             "picked_ns": self._picked_ns,
             "slice_ns": self._slice_ns,
+            "laxity_ns": self._laxity_ns,
+            "batches": self._batches.snapshot(),
             "reschedulings": self.reschedulings,
             "rates": _listed(self._rates),
             "arrivals": _listed(self._arrivals),
@@ -450,6 +481,8 @@ class SchedulesJobs:
         self._critical_ns = inf if critical_ns is None else critical_ns
         self._picked_ns = state.get("picked_ns")
         self._slice_ns = state.get("slice_ns", 0)
+        self._laxity_ns = state.get("laxity_ns")
+        self._batches.restore(state.get("batches", {}))
         self.reschedulings = state.get("reschedulings", 0)
         self._arrivals = _by_place(state.get("arrivals", ()))
         rates = _by_place(state.get("rates", ()))

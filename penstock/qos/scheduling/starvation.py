@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.kernel.contracts import Explained, HearsArrivals, Policy
-from penstock.kernel.work import Choice, Item, WaitingWork, WorkPlan
+from penstock.kernel.contracts import CutsArrivals, Explained, HearsArrivals, Policy, ServesTogether
+from penstock.kernel.work import Choice, Item, Place, WaitingWork, WorkPlan
+from penstock.model.batch import Batch
 from penstock.model.durations import duration_text
 from penstock.qos.scheduling.fifo import OldestHead
 
@@ -71,6 +72,13 @@ class StarvationFree:
     def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
         if isinstance(self._policy, HearsArrivals):
             self._policy.on_arrival(operator, item, now_ns)
+
+    def cut(self, places: Sequence[Place], rows: Batch) -> Sequence[int]:
+        return self._policy.cut(places, rows) if isinstance(self._policy, CutsArrivals) else ()
+
+    @property
+    def serving(self) -> tuple[str, object]:
+        return self._policy.serving if isinstance(self._policy, ServesTogether) else ("", None)
 
     def snapshot(self) -> Mapping[str, Any]:
         return {"picks": self._picks, "policy": self._policy.snapshot()}

@@ -126,6 +126,10 @@ class ServesStretches:
         scores = {at: boosted(self._stretches[at].priority, urgency) for at, urgency in urgencies(work, self._best).items()}
         return max(scores, key=lambda at: (scores[at], at == self._running_at, -at))
 
+    @property
+    def serving(self) -> tuple[str, object]:
+        return "", self._running_at
+
     def snapshot(self) -> Mapping[str, Any]:
         return {"running": sorted(self._orders[self._running_at]) if self._orders else []}
 

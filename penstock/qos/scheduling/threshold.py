@@ -92,6 +92,10 @@ class Threshold:
             return upper, self._lower
         return upper, lower if self._mean.is_trusted else upper / 2
 
+    @property
+    def serving(self) -> tuple[str, object]:
+        return self.mode, self._policies[self.mode].serving[1]
+
     def snapshot(self) -> Mapping[str, Any]:
         policies = {mode: policy.snapshot() for mode, policy in self._policies.items()}
         return {"mode": self.mode, "mean": self._mean.snapshot(), **policies}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -12,8 +12,10 @@ import numpy as np
 from penstock.kernel.executor import Kernel
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control
+from penstock.qos.scheduling.job_scheduler import SchedulesJobs
 from penstock.qos.scheduling.table import make_policy
 from penstock.runners.simulated.graphs import graph_of, prices_of, terms_of
+from penstock.runners.simulated.open_batches import Ended, MakeBatching, OpenBatches
 from penstock.runners.simulated.operators import APART, plain_rows
 from penstock.runners.simulated.trace import Trace, TraceWriter
 from penstock.workloads.query_graphs import QueryGraph
@@ -75,6 +77,11 @@ class Simulation:
         The strategy by name.
     decision_ns
         What it costs whenever the strategy turns to another object: an operator, a segment or a path, for other rows.
+    interrupt_ns
+        What it costs a strategy that schedules jobs to value new ones, by their number: whenever rows come, all that these set
+        going; with strategies that go operator by operator, whenever rows reach one.
+    batching
+        Cuts what comes into batches, by how long rows of the stream are of use in microseconds; None: pages are batches.
 
     Examples
     --------
@@ -91,6 +98,8 @@ class Simulation:
     policy: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     decision_ns: int = 0
+    interrupt_ns: Callable[[int], float] | None = None
+    batching: MakeBatching | None = None
 
     def validity_ns(self, query: str) -> float:
         """How long after its event time an answer is of use."""
@@ -107,7 +116,7 @@ class _Host:
 
     def __init__(self, simulation: Simulation) -> None:
         sketch = simulation.sketch
-        self.decision_ns = simulation.decision_ns
+        self.simulation = simulation
         parameters = dict(simulation.parameters)
         self.kernel = Kernel(graph_of(sketch), lambda name, _: make_policy(name, parameters), simulation.policy, clock=lambda: 0)
         self.tell(prices_of(sketch, round(float(simulation.traffic.rows.mean())) if len(simulation.traffic.rows) else 1))
@@ -116,6 +125,17 @@ class _Host:
         entering = [sum(sizes[name][port] for name, port in sketch.consumers[stream]) for stream in self.streams]
         self.pages = simulation.traffic.pages(np.array(entering, np.int64))
         self.writer = TraceWriter(simulation, self.kernel.policy)
+        #: Of rows of each stream: how long they are of use, and all the work they set going.
+        self.validities_ns = [sketch.validity_s.get(stream, inf) * 1e9 for stream in self.streams]
+        self.work_ns = [sketch.work_ns[stream] for stream in self.streams]
+        validities_us = [found / 1_000 for found in self.validities_ns]
+        self.batches = OpenBatches(simulation.batching, validities_us) if simulation.batching is not None else None
+        self.jobs = self.kernel.policy if isinstance(self.kernel.policy, SchedulesJobs) else None
+        self.places = [sum(rows > 0 for rows in sketch.outputs_per_row[stream].values()) for stream in self.streams]
+        #: By how many new jobs the strategy has been interrupted since it was last asked, and how often in all.
+        self.new_jobs: list[int] = []
+        self.interrupts = 0
+        self.admitted = 0
 
     def tell(self, control: Control) -> None:
         self.kernel.feed((), (control,), now_ns=0)
@@ -126,16 +146,57 @@ class _Host:
             while at < entered and pages[at][0] <= work.now_ns:
                 self.enter(at)
                 at += 1
-            if work.waiting:
+            self.end_due_batches()
+            if work.waiting or self.end_idle_batch(at == entered):
                 at = self.serve(at)
             elif at < entered:
-                work.now_ns = pages[at][0]
+                work.now_ns = round(min(pages[at][0], self.next_due_ns))
             else:
-                return self.writer.done(work.now_ns)
+                return self.writer.done(work.now_ns, self.interrupts, self.admitted)
 
     def enter(self, at: int) -> None:
         since_ns, stream, rows, _ = self.pages[at]
+        if self.batches is None:
+            self.admit((stream, rows, since_ns))
+        else:
+            for ended in self.batches.add(stream, rows, since_ns):
+                self.admit(ended)
+
+    def admit(self, ended: Ended) -> None:
+        stream, rows, since_ns = ended
         self.kernel._enter(self.streams[stream], rows, since_ns)
+        self.admitted += 1
+        if self.jobs is not None:
+            entering = len(self.simulation.sketch.consumers[self.streams[stream]])
+            self.interrupt(entering if self.jobs.goes_operator_by_operator else self.places[stream])
+        if self.batches is not None:
+            self.batches.use_laxity(self.mean_laxity_us())
+
+    @property
+    def next_due_ns(self) -> float:
+        return inf if self.batches is None else self.batches.due_ns
+
+    def end_due_batches(self) -> None:
+        for ended in self.batches.due(self.kernel.work.now_ns) if self.batches is not None else ():
+            self.admit(ended)
+
+    def end_idle_batch(self, is_over: bool) -> bool:
+        ended = self.batches.idle(is_over) if self.batches is not None else None
+        if ended is not None:
+            self.admit(ended)
+        return ended is not None
+
+    def mean_laxity_us(self) -> float | None:
+        """Of what waits, as far as it can still be in time: until its first row is of no more use, all its work taken away."""
+        now, found = self.kernel.work.now_ns, []
+        for queue in self.kernel.work.waiting.values():
+            for item in queue.items:
+                if item.rows:
+                    assert isinstance(item.element, Batch)
+                    stream = int(item.element.pos[0]) // APART
+                    laxity = item.oldest_us * 1_000 + self.validities_ns[stream] - now - self.work_ns[stream] * item.rows
+                    found += [laxity / 1_000] if 0 <= laxity < inf else []
+        return sum(found) / len(found) if found else None
 
     def serve(self, at: int) -> int:
         """One piece of work; what comes meanwhile counts as memory from the moment it comes."""
@@ -145,9 +206,13 @@ class _Host:
         assert choice is not None
         item = work.waiting[choice.operator].items[choice.position]
         if self.writer.is_decision(kernel.policy, choice.operator, item, began):
-            work.now_ns += self.decision_ns
+            work.now_ns += self.simulation.decision_ns
+        work.now_ns += self.valuing_ns()
+        items = self.count_items() - 1
         for _ in kernel.serve(choice):
             pass  # it stops where a host might take answers
+        if self.jobs is not None and self.jobs.goes_operator_by_operator and (new := self.count_items() - items) > 0:
+            self.interrupt(new)
         now, pages, came, came_ns = work.now_ns, self.pages, 0, 0
         later = at
         while later < len(pages) and pages[later][0] <= now:
@@ -161,3 +226,16 @@ class _Host:
         for page in range(at, later):
             self.enter(page)
         return later
+
+    def interrupt(self, jobs: int) -> None:
+        self.interrupts += 1
+        self.new_jobs.append(jobs)
+
+    def valuing_ns(self) -> int:
+        """For the new jobs since the last call."""
+        price, jobs = self.simulation.interrupt_ns, self.new_jobs
+        self.new_jobs = []
+        return round(sum(price(number) for number in jobs)) if price is not None else 0
+
+    def count_items(self) -> int:
+        return sum(len(queue.items) for queue in self.kernel.work.waiting.values())

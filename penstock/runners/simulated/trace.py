@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernel.contracts import Policy
+from penstock.kernel.contracts import Policy, ServesTogether
 from penstock.kernel.executor import Answer
 from penstock.kernel.work import Item
 from penstock.model.batch import Batch, Int64s
@@ -37,9 +37,8 @@ class TraceWriter:
         self._steps: list[tuple[int, int, int, int, int, int, int]] = []
         self._answers: list[tuple[int, int, Batch]] = []
         self._decided: list[int] = []
-        #: What is served as one where a strategy runs rows all the way; and whether the strategy says what it is running.
+        #: What is served as one where a strategy runs rows all the way.
         self._served_as_one = "rows" if simulation.policy in ROWS_ALL_THE_WAY else ""
-        self._asks = any(_mode_and_running(policy))
         self._last: object = None
         self._mode = ""
         self._switched: list[int] = []
@@ -49,12 +48,13 @@ class TraceWriter:
 
         Rows that go on to the next operator of the same path or segment are no decision.
         """
-        served = self._served_as_one
-        if self._asks:
-            mode, served = _mode_and_running(policy)
+        served: object = self._served_as_one
+        if isinstance(policy, ServesTogether):
+            mode, together = policy.serving
             if mode != self._mode:
                 self._switched += [now] if self._mode else []
                 self._mode = mode
+            served = (mode, together) if together is not None else served
         token = (served or operator, item.number)
         if token == self._last:
             return False
@@ -69,9 +69,9 @@ class TraceWriter:
     def answered(self, answers: Iterable[Answer], now: int) -> None:
         self._answers += [(self._outputs[item.output], now, item.element) for item in answers if isinstance(item.element, Batch)]
 
-    def done(self, now: int) -> Trace:
-        batches = [batch for _, _, batch in self._answers]
-        rows = np.array([batch.num_rows for batch in batches], np.int64)
+    def done(self, now: int, interrupts: int, batches: int) -> Trace:
+        pieces = [batch for _, _, batch in self._answers]
+        rows = np.array([batch.num_rows for batch in pieces], np.int64)
         none = [np.empty(0, np.int64)]
         head = np.array([(output, made) for output, made, _ in self._answers], np.int64).reshape(-1, 2)
         return Trace(
@@ -79,20 +79,14 @@ class TraceWriter:
             now,
             np.repeat(head[:, 0], rows),
             np.repeat(head[:, 1], rows),
-            np.concatenate([batch.ts for batch in batches] or none),
-            np.concatenate([batch.pos for batch in batches] or none),
+            np.concatenate([batch.ts for batch in pieces] or none),
+            np.concatenate([batch.pos for batch in pieces] or none),
             np.array(self._steps, np.int64).reshape(-1, 7),
             np.array(self._decided, np.int64),
             np.array(self._switched, np.int64),
+            interrupts,
+            batches,
         )
-
-
-def _mode_and_running(policy: Policy) -> tuple[str, str]:
-    """The mode of a strategy that has several, and the operators it serves as one; empty where it says nothing."""
-    known = policy.snapshot()
-    known = known.get("policy", known)
-    mode = known.get("mode", "")
-    return mode, ",".join(known.get(mode, known).get("running", ()))
 
 
 @dataclass(frozen=True)
@@ -110,6 +104,10 @@ class Trace:
         number of the operator, and since when the rows were waiting.
     decided_ns, switched_ns
         When the strategy turned to something else, and when it changed its mode.
+    interrupts
+        How often new jobs made a strategy that schedules jobs compare them.
+    batches
+        Pieces in which the rows came to the kernel.
     """
 
     simulation: Simulation
@@ -121,6 +119,8 @@ class Trace:
     steps: Int64s
     decided_ns: Int64s
     switched_ns: Int64s
+    interrupts: int
+    batches: int
 
     @property
     def inputs(self) -> int:
