@@ -35,6 +35,7 @@ def load(settings: Settings) -> ReproductionOutcome:
     """E-TS-7: more and more work."""
     setups = [standard(settings, load=load, seconds=30.0) for load in _LOADS]
     found = sweep(setups, settings)
+    lead = leads(found)
     drops = {name: means(found[name])[0] - means(found[name])[-1] for name in LABELS}
     interrupts = np.array([[each.interrupts for each in row] for row in outcomes(_all(JOBS, setups), settings)])
     per_strategy = dict(zip(JOBS, interrupts.reshape(len(JOBS), len(_LOADS), -1), strict=True))
@@ -47,7 +48,7 @@ def load(settings: Settings) -> ReproductionOutcome:
             "E-TS-7a", all(drops[better] < drops[plain] for plain, better in PAIRS),
             dropped, drops=list(drops.values()),
         ),
-        STATEMENTS["E-TS-7b"].judged("E-TS-7b", all(are_ahead(found)), f"ahead by {shown(leads(found))} on average", lead=leads(found)),
+        STATEMENTS["E-TS-7b"].judged("E-TS-7b", all(are_ahead(found)), f"ahead by {shown(lead)} on average", lead=lead),
         STATEMENTS["E-TS-7c"].judged("E-TS-7c", min(factors) >= 3, f"{shown(factors)} times as many", factors=factors),
         STATEMENTS["E-TS-7d"].judged(
             "E-TS-7d", set(best) == {"profit_deadline"},

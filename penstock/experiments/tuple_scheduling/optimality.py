@@ -15,7 +15,7 @@ from penstock.qos.scheduling.opt_profit import Fragment, Job, affordable, earned
 
 #: The worked example: two fragments, of which a budget lets half of a batch through the second.
 _WALK = (Job(1), Job(1, 0, 0), Job(2, 1, 1), Job(1, 6, 1), Job(4, 0, 0), Job(3, 0, 4), Job(2, 1, 5), Job(1, 10, 5))
-#: Trees on which the published rule fails, with budgets for a row: a root runs too early, a mediocre child is tied to a dense parent.
+#: Trees on which the published rule fails, with budgets for a row: a root runs too early, a mediocre child is tied to its parent.
 _EARLY_ROOT = (Job(3), Job(4, 11, 0), Job(6, 0, 0), Job(1, 10, 2), Job(4, 10, 2)), 3
 _DENSE_PARENT = (Job(100), Job(10, 100, 0), Job(1, 5, 1), Job(20, 0, 0), *(Job(1, 50, 3) for _ in range(20))), 150
 
