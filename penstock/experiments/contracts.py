@@ -226,6 +226,8 @@ class Reproduction:
         Key in docs/references.bib.
     seeds
         Independent streams, unless somebody asks for another number.
+    files
+        What is published beside the figures, by name: makers of texts.
     """
 
     name: str
@@ -233,6 +235,7 @@ class Reproduction:
     reference: str
     experiments: tuple[Experiment, ...]
     seeds: int = 8
+    files: Mapping[str, Callable[[], str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

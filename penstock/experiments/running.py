@@ -36,6 +36,8 @@ def reproduce(reproduction: Reproduction, settings: Settings, folder: Path, prog
         draw(outcome.drawing, folder / experiment.id)
         if progress and task is not None:
             progress.advance(task)
+    for name, text in reproduction.files.items():
+        (folder / name).write_text(text(), encoding="utf-8")
     report = Report(reproduction, settings, tuple(results), _load())
     (folder / "claims.md").write_text(report.to_markdown(), encoding="utf-8")
     (folder / "claims.json").write_text(json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

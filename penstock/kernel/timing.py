@@ -47,6 +47,22 @@ class AnswerTimes:
         deadlines = deadlines_ns(batch, terms, since_ns) if terms.has_validity else None
         self.in_time += rows if deadlines is None else int((deadlines >= now_ns).sum())
 
+    def after(self, before: AnswerTimes) -> AnswerTimes:
+        """What came since an earlier moment."""
+        ages = [mine - theirs for mine, theirs in zip(self.ages, before.ages, strict=True)]
+        return AnswerTimes(self.rows - before.rows, self.in_time - before.in_time, self.age_ns - before.age_ns, ages)
+
+    def age_reached_ms(self, share: float) -> int:
+        """An age that this share of the answers does not exceed: the end of a class, so at most twice the least such age.
+
+        Examples
+        --------
+        >>> AnswerTimes(10, 10, 0, [9, 0, 0, 1]).age_reached_ms(0.9), AnswerTimes(10, 10, 0, [9, 0, 0, 1]).age_reached_ms(0.95)
+        (0, 8)
+        """
+        reached = int(np.searchsorted(np.cumsum(self.ages), share * self.rows))
+        return class_ends_ms(reached) if reached else 0
+
     def merge(self, other: AnswerTimes) -> None:
         """Count those of another shard too."""
         self.rows += other.rows

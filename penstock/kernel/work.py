@@ -6,13 +6,12 @@ Prices come from outside, as decisions. Nothing here reads a clock, so a repeate
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.model.batch import Batch
-from penstock.model.elements import NEVER, Element, Heartbeat
-from penstock.model.punctuation import Punctuation
+from penstock.model.elements import NEVER, Element
 
 #: An operator and one of its ports.
 Place: TypeAlias = tuple[str, int]
@@ -200,16 +199,6 @@ class Queue:
     @property
     def head(self) -> Item:
         return self.items[0]
-
-    def overtaking(self) -> Iterator[tuple[int, Item]]:
-        """Items that may run next, with their positions: the head, and rows that have only rows and promises about time or
-        values in front of them. A promise speaks of rows behind it, so rows may go first; it may not go before them.
-        """
-        for position, item in enumerate(self.items):
-            if not position or isinstance(item.element, Batch):
-                yield position, item
-            if not isinstance(item.element, Batch | Heartbeat | Punctuation):
-                return
 
 
 class Choice(NamedTuple):

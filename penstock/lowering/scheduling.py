@@ -9,11 +9,13 @@ from typing import Any
 
 from penstock.errors import InvalidConfiguration, PenstockError, suggestion
 from penstock.kernel.contracts import Explained
-from penstock.kernel.work import Price, with_news
+from penstock.kernel.work import Price, Terms, with_news
 from penstock.lowering.jobs import Job
+from penstock.lowering.terms import terms_of
 from penstock.model.elements import BUDGET, POLICY, STATISTICS, Control
 from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
+from penstock.qos.scheduling.checks import check_validity
 from penstock.qos.scheduling.table import DEFAULT, POLICIES, make_policy
 
 _FIGURES = tuple(item.name for item in fields(Price))
@@ -25,22 +27,30 @@ def check_scheduling(job: Job, decision: Control) -> None:
         _check_budget(decision.detail)
     elif decision.kind == POLICY:
         named = dict(decision.detail)
-        make_policy(str(named.pop("name", "")), named)
+        chosen = ChosenPolicy(str(named.pop("name", "")), named)
+        check_strategy(chosen, [terms for stage in job.stages for terms in stage.graph.terms.values()])
     elif decision.kind == STATISTICS:
         _check_prices(job, decision.detail)
 
 
 def check_policy(catalog: Catalog) -> None:
-    """Refuse a strategy that the text names and that does not exist."""
+    """Refuse a strategy that the text names and that cannot be."""
     chosen = catalog.policy
     if chosen is None:
         return
     try:
-        make_policy(chosen.name, chosen.parameters)
+        check_strategy(chosen, (terms_of(catalog, query) for query in catalog.queries))
     except PenstockError as error:
         if chosen.place is not None:
             error.at(chosen.place)
         raise
+
+
+def check_strategy(chosen: ChosenPolicy, terms: Iterable[Terms]) -> None:
+    """Refuse one that does not exist, or goes by deadlines where there are none."""
+    make_policy(chosen.name, chosen.parameters)
+    if POLICIES[chosen.name].by_deadline:
+        check_validity(chosen.name, terms)
 
 
 def scheduling_lines(job: Job, policy: ChosenPolicy | None, told: Iterable[Mapping[str, Any]] = ()) -> list[str]:

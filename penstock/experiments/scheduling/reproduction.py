@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.experiments.contracts import Experiment, Reproduction
 from penstock.experiments.scheduling import latency, memory, starvation
+from penstock.workloads.query_sets import published_queries
 
 _PATHS = (
     "8 paths of 3 to 6 operators, pages of 100 rows at random, load 0.7 with phases of 2, 1 and 1/4 times as much, 40 s each, "
@@ -40,4 +41,5 @@ SCHEDULING = Reproduction(
         ),
     ),
     seeds=24,
+    files={"queries.csv": lambda: published_queries().to_csv()},
 )

@@ -1,7 +1,8 @@
-"""Plans that strategies with weights and deadlines cannot do anything with; told where queries are declared, not in a shard."""
+"""What strategies with weights and deadlines cannot do anything with; told where it is declared, not in a shard."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 
 from penstock.errors import InvalidDeclaration
@@ -9,13 +10,26 @@ from penstock.kernel.work import Terms, WorkPlan
 from penstock.qos.scheduling.trees import trees
 
 
-def check_plan(plan: WorkPlan, needs_validity: bool = False) -> None:
-    """Refuse terms and graphs without meaning.
+def check_validity(strategy: str, terms: Iterable[Terms]) -> None:
+    """Refuse a strategy that goes by deadlines where no query has a validity. Where one has, answers of the others can wait.
 
-    Parameters
-    ----------
-    needs_validity
-        Whether the strategy goes by deadlines: then at least one query must have a validity. Answers of the others can wait.
+    Examples
+    --------
+    >>> check_validity("deadline", [Terms(weight=3)])
+    Traceback (most recent call last):
+        ...
+    penstock.errors.InvalidDeclaration: plan.declaration  'deadline' goes by deadlines, but no query says how long its answers are \
+of use; write for example VALID FOR INTERVAL 5 SECONDS before AS, or choose a strategy without deadlines, such as 'auto'
+    """
+    if not any(each.has_validity for each in terms):
+        raise InvalidDeclaration(
+            f"'{strategy}' goes by deadlines, but no query says how long its answers are of use; write for example VALID FOR "
+            "INTERVAL 5 SECONDS before AS, or choose a strategy without deadlines, such as 'auto'"
+        )
+
+
+def check_plan(plan: WorkPlan) -> None:
+    """Refuse terms and graphs without meaning: those that nobody has parsed or built of operators.
 
     Examples
     --------
@@ -26,10 +40,6 @@ def check_plan(plan: WorkPlan, needs_validity: bool = False) -> None:
     """
     for query, terms in plan.terms.items():
         _check_terms(query, terms)
-    if needs_validity and not any(terms.has_validity for terms in plan.terms.values()):
-        raise InvalidDeclaration(
-            "no query has a validity, so no answer is ever late; declare one, or choose a strategy without deadlines"
-        )
     _check_graph(plan)
 
 

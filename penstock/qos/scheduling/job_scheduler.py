@@ -19,6 +19,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import NEVER, Heartbeat
 from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.batching import ArrivalBatches
+from penstock.qos.scheduling.checks import repeated_places
 from penstock.qos.scheduling.last_ditch import LastDitch
 from penstock.qos.scheduling.prospects import JobByJob, Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
 
@@ -347,7 +348,10 @@ class SchedulesJobs:
     # Jobs
 
     def _jobs_of(self, queue: Queue, now_ns: int) -> Iterator[WaitingJob]:
-        """The oldest item of each port that is not late, if it may overtake those before it (see `Queue.overtaking`)."""
+        """The oldest item of each port that is not late, if it may overtake those before it.
+
+        Rows may overtake rows, and promises about time or values: these speak of rows behind them. Promises overtake nothing.
+        """
         items = queue.items
         ports: set[int] = set()
         position = self._known_late(queue)
@@ -498,6 +502,8 @@ class SchedulesJobs:
         for entrance in self._worth.entrances:
             lines.append(f"rows that enter at '{entrance.operator}', port {entrance.port}:")
             lines += (f"  {line}" for line in self._valuation.explained(entrance, self._known, self._worth))
+        if repeated := repeated_places(self._plan):
+            lines.append(f"reached on several ways, reckoned once for each but run once: {', '.join(repeated)}")
         return lines
 
 

@@ -56,12 +56,15 @@ class Strategy:
         Parameters that only this strategy has.
     starves
         Whether something could wait for ever if the oldest were not picked now and then; that is then done by default.
+    by_deadline
+        Whether it means nothing where no query says how long its answers are of use.
     """
 
     description: str
     make: Callable[..., Policy]
     own: tuple[Parameter, ...] = ()
     starves: bool = True
+    by_deadline: bool = False
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -140,26 +143,34 @@ POLICIES: Mapping[str, Strategy] = {
             _DYNAMIC,
         ),
     ),
-    "earliest_deadline": Strategy("What must be answered first first; needs queries that say until when.", EarliestDeadline),
+    "earliest_deadline": Strategy(
+        "What must be answered first first; needs queries that say until when.", EarliestDeadline, by_deadline=True
+    ),
     "basic": Strategy("The operator with most profit per time first, looking no further; to compare.", Basic, (_PROFIT,)),
     "basic_deadline": Strategy(
-        "What can wait least first, operator by operator; to compare.", BasicDeadline, (_PATIENT, _NL_DEADLINE, *_RESCUE, _PROFIT)
+        "What can wait least first, operator by operator; to compare.",
+        BasicDeadline,
+        (_PATIENT, _NL_DEADLINE, *_RESCUE, _PROFIT),
+        by_deadline=True,
     ),
     "basic_profit_deadline": Strategy(
         "Most profit per time first unless something else would be late, operator by operator; to compare.",
         BasicProfitDeadline,
         (_GREEDY, _NL_DEADLINE, *_RESCUE, _PROFIT),
+        by_deadline=True,
     ),
     "profit": Strategy("What earns most per time with all that must follow first.", Profit, (_PUBLISHED, _PROFIT)),
     "deadline": Strategy(
         "What can wait least first: for queries that say until when, while the load can be served.",
         Deadline,
         (_PATIENT, _PUBLISHED, *_RESCUE, _PROFIT),
+        by_deadline=True,
     ),
     "profit_deadline": Strategy(
         "What earns most per time first unless something else would be late: for queries that say until when, under overload.",
         ProfitDeadline,
         (_GREEDY, _PUBLISHED, *_RESCUE, _PROFIT),
+        by_deadline=True,
     ),
     "auto": Strategy(
         "Chosen by what queries ask and by the load: deadlines where there are any, else as many queries up to date as can be.",

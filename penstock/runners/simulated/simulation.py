@@ -12,6 +12,7 @@ import numpy as np
 from penstock.kernel.executor import Kernel
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control
+from penstock.qos.scheduling.checks import check_plan
 from penstock.qos.scheduling.job_scheduler import SchedulesJobs
 from penstock.qos.scheduling.table import make_policy
 from penstock.runners.simulated.graphs import graph_of, prices_of, terms_of
@@ -118,7 +119,9 @@ class _Host:
         sketch = simulation.sketch
         self.simulation = simulation
         parameters = dict(simulation.parameters)
-        self.kernel = Kernel(graph_of(sketch), lambda name, _: make_policy(name, parameters), simulation.policy, clock=lambda: 0)
+        graph = graph_of(sketch)
+        check_plan(graph.work_plan({node.id: node.prices for node in graph.nodes}))
+        self.kernel = Kernel(graph, lambda name, _: make_policy(name, parameters), simulation.policy, clock=lambda: 0)
         self.tell(prices_of(sketch, round(float(simulation.traffic.rows.mean())) if len(simulation.traffic.rows) else 1))
         self.streams = list(sketch.shares)
         sizes = {operator.id: [port.row_bytes for port in operator.ports] for operator in sketch.operators}

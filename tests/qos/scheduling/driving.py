@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.kernel.contracts import HearsArrivals, Policy
-from penstock.kernel.work import Choice, Item, PlannedOperator, Price, Terms, WaitingWork, WorkPlan
+from penstock.kernel.work import Choice, Item, PlannedOperator, Price, Queue, Terms, WaitingWork, WorkPlan
 from penstock.model.batch import Batch
 from penstock.model.elements import Element, Heartbeat
+from penstock.model.punctuation import Punctuation
 
 MS = 1_000_000
 
@@ -124,8 +125,7 @@ def drive(
 
 
 def _serve(work: WaitingWork, one: PlannedOperator, choice: Choice, slice_rows: int, plan: WorkPlan, run: Run) -> None:
-    allowed = dict(work.waiting[choice.operator].overtaking())
-    assert choice.position in allowed
+    assert choice.position in allowed(work.waiting[choice.operator])
     item = work.take(choice, slice_rows)
     run.chosen.append((one.id, choice.position, item.number, item.rows))
     work.now_ns += work.price_of(one.id, item) if item.rows else 0
@@ -141,6 +141,17 @@ def _serve(work: WaitingWork, one: PlannedOperator, choice: Choice, slice_rows: 
                 run.answered.append(Answered(query, item.number, ts, work.now_ns / MS, due is not None and work.now_ns > due))
     for name, port in one.consumers:
         work.add(name, Item(port, made, item.since_ns, item.number))
+
+
+def allowed(queue: Queue) -> list[int]:
+    """Positions that may run next: the head, and rows that have only rows and promises about time or values in front of them."""
+    found = []
+    for position, item in enumerate(queue.items):
+        if not position or isinstance(item.element, Batch):
+            found.append(position)
+        if not isinstance(item.element, Batch | Heartbeat | Punctuation):
+            break
+    return found
 
 
 def _made(item: Item, one: PlannedOperator) -> Element | None:

@@ -7,7 +7,7 @@ from driving import operator, plan_of, within
 
 from penstock.errors import InvalidDeclaration
 from penstock.kernel.work import Terms, WorkPlan
-from penstock.qos.scheduling.checks import check_plan, repeated_places
+from penstock.qos.scheduling.checks import check_plan, check_validity, repeated_places
 
 A = operator("a", to="b", entrances=(0,))
 B = operator("b", answers=["q"])
@@ -34,9 +34,9 @@ def test_terms_and_graphs_without_meaning_are_refused(plan: WorkPlan, text: str)
 
 def test_strategies_with_deadlines_need_one() -> None:
     check_plan(plan_of(A, B))
-    check_plan(plan_of(A, B, q=within(5)), needs_validity=True)
-    with pytest.raises(InvalidDeclaration, match="no query has a validity"):
-        check_plan(plan_of(A, B, q=Terms(weight=3)), needs_validity=True)
+    check_validity("deadline", [Terms(weight=3), within(5)])
+    with pytest.raises(InvalidDeclaration, match="'deadline' goes by deadlines, but no query says"):
+        check_validity("deadline", [Terms(weight=3)])
 
 
 def test_operators_reached_on_two_ways_are_named() -> None:

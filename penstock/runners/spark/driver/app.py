@@ -13,10 +13,11 @@ from penstock.errors import InvalidDeclaration, UserError
 from penstock.language.application import parse_application, read_utf8
 from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
+from penstock.lowering.scheduling import check_strategy
 from penstock.lowering.stages import build_job
+from penstock.lowering.terms import terms_of
 from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
-from penstock.qos.scheduling.table import make_policy
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import Edition
@@ -115,7 +116,7 @@ class App:
         place = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         chosen = ChosenPolicy(policy) if isinstance(policy, str) else policy or self.catalog.policy
         if chosen is not None:
-            make_policy(chosen.name, chosen.parameters)  # what does not exist is refused here
+            check_strategy(chosen, (terms_of(self.catalog, query) for query in self.catalog.queries))
         self.prepare(place, quarantine, append, reset)
         try:
             base = spark or create_session(self.catalog.name)

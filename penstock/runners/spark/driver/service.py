@@ -11,6 +11,9 @@ from penstock.lowering.jobs import Job
 from penstock.qos.score import QosScore
 from penstock.runners.spark.driver.reports import BatchReport
 
+#: Of the answers, how many the longer of the two latencies covers.
+_MOST = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceCounts:
@@ -22,6 +25,8 @@ class ServiceCounts:
         Rows in the queues of its operators, and how long the oldest has been there; queues of shared operators count for each.
     latency_ms
         Of the answers of the last micro-batch that had any: from the arrival of the rows that caused them, on average.
+    most_within_ms
+        The latency that 95 of 100 of them do not exceed; it may be said too long, by as much as they waited for their turn.
     answers, in_time
         Since the checkpoint began; `in_time` is None where nobody said until when.
     """
@@ -33,6 +38,7 @@ class ServiceCounts:
     latency_ms: int | None
     answers: int
     in_time: int | None
+    most_within_ms: int | None = None
 
 
 class ServiceMeter:
@@ -40,15 +46,15 @@ class ServiceMeter:
 
     def __init__(self) -> None:
         self._before: Mapping[str, AnswerTimes] = {}
-        self._latency_ms: dict[str, int] = {}
+        self._latency_ms: dict[str, tuple[int, int]] = {}
 
     def hear(self, job: Job, report: BatchReport, batch_ms: int) -> tuple[ServiceCounts, ...]:
         """One micro-batch, which took `batch_ms` from the arrival of its rows until its answers were written."""
         for query, times in report.times.items():
-            before = self._before.get(query, AnswerTimes())
-            rows = times.rows - before.rows
-            if rows > 0:
-                self._latency_ms[query] = round((times.age_ns - before.age_ns) / rows / 1e6) + batch_ms
+            new = times.after(self._before.get(query, AnswerTimes()))
+            if new.rows > 0:
+                mean_ms = round(new.age_ns / new.rows / 1e6)
+                self._latency_ms[query] = mean_ms + batch_ms, new.age_reached_ms(_MOST) + batch_ms
         self._before = report.times
         return tuple(self._counts(job, report, query) for query in job.outputs)
 
@@ -58,14 +64,16 @@ class ServiceMeter:
         queues = [report.operators.get(node, {}) for node in used]
         since = [queue["queue_since_ns"] for queue in queues if queue.get("queue_rows") and "queue_since_ns" in queue]
         times = report.times.get(query, AnswerTimes())
+        mean_ms, most_ms = self._latency_ms.get(query, (None, None))
         return ServiceCounts(
             query,
             terms.weight,
             sum(queue.get("queue_rows", 0) for queue in queues),
             max((report.batch_ns - min(since)) // 1_000_000, 0) if since else 0,
-            self._latency_ms.get(query),
+            mean_ms,
             times.rows,
             times.in_time if terms.has_validity else None,
+            most_ms,
         )
 
 

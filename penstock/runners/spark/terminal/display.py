@@ -172,7 +172,7 @@ def headline(status: BatchStatus) -> str:
 def _queries(status: BatchStatus) -> Table:
     has_deadlines = status.score is not None
     service = {query.query: query for query in status.service}
-    timing = ["latency", *(["waiting", "oldest"] if status.backlog else []), *(["in time"] if has_deadlines else [])]
+    timing = ["latency", *(["95 % within", "waiting", "oldest"] if status.backlog else []), *(["in time"] if has_deadlines else [])]
     table = _table("query", "rows in", "rows out", "state rows", "state", *timing)
     for query in status.queries:
         served = service.get(query.query)
@@ -186,7 +186,9 @@ def _queries(status: BatchStatus) -> Table:
 def _service_text(served: ServiceCounts, is_waiting: bool, has_deadlines: bool) -> list[str]:
     """How old answers are, what waits, and what came in time."""
     found = ["" if served.latency_ms is None else f"{served.latency_ms / 1000:.2f} s"]
-    found += [f"{served.waiting_rows:,}", f"{served.oldest_ms / 1000:.1f} s" if served.waiting_rows else ""] if is_waiting else []
+    if is_waiting:
+        found.append("" if served.most_within_ms is None else f"{served.most_within_ms / 1000:.1f} s")
+        found += [f"{served.waiting_rows:,}", f"{served.oldest_ms / 1000:.1f} s" if served.waiting_rows else ""]
     return found + ([in_time_text(served)] if has_deadlines else [])
 
 
