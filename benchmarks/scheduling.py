@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import main, session
-from penstock.apps.burst.contrast import Contrast, Load, contrast
+from penstock.apps.burst.comparison import Comparison, Load, compare
 from penstock.apps.table import example_named
 from penstock.kernel.contracts import Policy
 from penstock.kernel.work import Choice, WaitingWork
@@ -40,10 +40,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def compared(text: str, seconds: float, *policies: str) -> Contrast:
+def compared(text: str, seconds: float, *policies: str) -> Comparison:
     with tempfile.TemporaryDirectory() as folder:
         chosen = {name: ChosenPolicy(name) for name in policies}
-        return contrast(session(), text, Path(folder), chosen, Load(seconds=seconds))
+        return compare(session(), text, Path(folder), chosen, Load(seconds=seconds))
 
 
 class _Watched:

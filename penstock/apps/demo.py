@@ -112,7 +112,7 @@ def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_
     """
     example = example_named(name)
     if example.is_contrast:
-        from penstock.apps.burst.running import run_burst  # no other demo needs it
+        from penstock.apps.burst.demo import run_burst  # no other demo needs it
 
         return run_burst(example, seconds, folder, as_json, is_plain)
     console = Console()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.qos.scheduling.job_scheduler import Order, SchedulesJobs
-from penstock.qos.scheduling.prospects import JobByJob, ProfitOf
+from penstock.qos.scheduling.valuation import JobByJob, ProfitOf
 
 
 class Basic(SchedulesJobs):

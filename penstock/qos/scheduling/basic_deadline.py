@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.qos.scheduling.job_scheduler import Order, SchedulesJobs
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import JobByJob, NlDeadline, ProfitOf
+from penstock.qos.scheduling.valuation import JobByJob, NlDeadline, ProfitOf
 
 
 class BasicDeadline(SchedulesJobs):

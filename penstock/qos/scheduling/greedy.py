@@ -7,8 +7,8 @@ from functools import partial
 
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.capacities import paths, release_capacity
+from penstock.qos.scheduling.explanation import release_text
 from penstock.qos.scheduling.ranked import Priority, ServesOperators
-from penstock.qos.scheduling.wording import release_text
 
 
 class Greedy(ServesOperators):

@@ -1,6 +1,6 @@
 """What all strategies share that schedule jobs: an arrival at an operator, with everything it still sets going.
 
-They differ in what a job is and is worth (`prospects`), in the order of waiting jobs, and in what may interrupt the running one.
+They differ in what a job is and is worth (`valuation`), in the order of waiting jobs, and in what may interrupt the running one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.batching import ArrivalBatches
 from penstock.qos.scheduling.checks import repeated_places
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import JobByJob, Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
+from penstock.qos.scheduling.valuation import JobByJob, Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
 
 #: No deadline, and the time of a row that is too old for any.
 ALWAYS_NS, LONG_AGO_US = 2**62, 2**52

@@ -6,9 +6,9 @@ from functools import partial
 
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.capacities import paths, per_ns, time_ns
+from penstock.qos.scheduling.explanation import number_text, operators_text, per_second, time_text
 from penstock.qos.scheduling.stretches import ServesStretches, Stretch, merged
 from penstock.qos.scheduling.trees import Step
-from penstock.qos.scheduling.wording import number_text, operators_text, per_second, time_text
 
 
 class PathAnswers(ServesStretches):

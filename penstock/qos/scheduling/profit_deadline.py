@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.qos.scheduling.job_scheduler import Order, SchedulesJobs
 from penstock.qos.scheduling.last_ditch import LastDitch
-from penstock.qos.scheduling.prospects import ByFragments, ProfitOf
+from penstock.qos.scheduling.valuation import ByFragments, ProfitOf
 
 
 class ProfitDeadline(SchedulesJobs):

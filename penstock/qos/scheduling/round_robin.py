@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock.kernel.work import Choice, WaitingWork, WorkPlan
 from penstock.qos.scheduling.capacities import paths
+from penstock.qos.scheduling.explanation import operators_text
 from penstock.qos.scheduling.queries import served_queries
 from penstock.qos.scheduling.stretches import serving_order
-from penstock.qos.scheduling.wording import operators_text
 
 #: Who takes a turn: a name, and its operators in the order in which they are served.
 Turn = tuple[str, Sequence[str]]

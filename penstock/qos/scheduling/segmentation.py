@@ -8,9 +8,9 @@ from functools import partial
 
 from penstock.kernel.work import WorkPlan
 from penstock.qos.scheduling.capacities import bottom_up, paths, per_ns, release_capacity, time_ns
+from penstock.qos.scheduling.explanation import operators_text, release_text
 from penstock.qos.scheduling.stretches import Stretch, merged
 from penstock.qos.scheduling.trees import Step
-from penstock.qos.scheduling.wording import operators_text, release_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.kernel.work import Choice, Queue, WaitingWork, WorkPlan
+from penstock.qos.scheduling.explanation import step_text
 from penstock.qos.scheduling.ranked import levels_of, mean
 from penstock.qos.scheduling.starvation import boosted, urgencies
 from penstock.qos.scheduling.trees import Step
-from penstock.qos.scheduling.wording import step_text
 
 
 @dataclass(frozen=True, slots=True)

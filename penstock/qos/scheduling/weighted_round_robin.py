@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.kernel.work import Choice, WaitingWork, WorkPlan
+from penstock.qos.scheduling.explanation import number_text, operators_text
 from penstock.qos.scheduling.queries import served_queries
-from penstock.qos.scheduling.wording import number_text, operators_text
 
 
 class WeightedRoundRobin:

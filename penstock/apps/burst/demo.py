@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from penstock.apps.burst.contrast import Contrast, Load, contrast
-from penstock.apps.burst.showing import ContrastDisplay, draw, outcome_json, print_outcome
+from penstock.apps.burst.comparison import Comparison, Load, compare
+from penstock.apps.burst.display import ComparisonDisplay, draw, outcome_json, print_outcome
 from penstock.apps.early_start import CONF, MASTER, SHARDS, log_in
 from penstock.apps.reading import read_text
 from penstock.apps.table import Example
@@ -29,7 +29,7 @@ def run_burst(example: Example, seconds: float, folder: Path, as_json: bool, is_
     console = Console(quiet=as_json)
     load = Load(seconds=seconds)
     console.print(f"{example.name}: {example.summary}\n{example.story}", highlight=False)
-    display = ContrastDisplay(console, load, is_plain)
+    display = ComparisonDisplay(console, load, is_plain)
     with interruptible(at_once=kill_java) as interrupt:
         try:
             found = _run(example, folder, load, display, console, interrupt)
@@ -47,7 +47,9 @@ def run_burst(example: Example, seconds: float, folder: Path, as_json: bool, is_
     return 0 if found.are_equal else 1
 
 
-def _run(example: Example, folder: Path, load: Load, display: ContrastDisplay, console: Console, interrupt: Interrupt) -> Contrast:
+def _run(
+    example: Example, folder: Path, load: Load, display: ComparisonDisplay, console: Console, interrupt: Interrupt
+) -> Comparison:
     def wait(seconds: float) -> None:
         if interrupt.wait(seconds):
             raise Interrupted(interrupt.signal)
@@ -60,7 +62,7 @@ def _run(example: Example, folder: Path, load: Load, display: ContrastDisplay, c
         with redirected(log, 2):
             policies = {name: ChosenPolicy(name) for name in POLICIES}
             text = read_text(example.name)[0]
-            return contrast(spark, text, folder / "checkpoints", policies, load, display.show, wait, SHARDS)
+            return compare(spark, text, folder / "checkpoints", policies, load, display.show, wait, SHARDS)
     finally:
         if not has_java_ended():
             with redirected(log, 1, 2):

@@ -137,7 +137,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class Comparison:
     """How it went: the runs by name, what their budget was, and whether all gave the same answers."""
 
     load: Load
@@ -147,11 +147,11 @@ class Contrast:
     are_equal: bool
 
 
-def contrast(
+def compare(
     spark: SparkSession, text: str, folder: Path, policies: Mapping[str, ChosenPolicy], load: Load,
     show: Callable[[Sequence[Side], float], None] = lambda sides, seconds: None, wait: Callable[[float], None] = time.sleep,
     shards: int = 2,
-) -> Contrast:  # fmt: skip
+) -> Comparison:  # fmt: skip
     """Measure what the queries cost, then run them under every strategy at once; returns when nothing waits any more.
 
     Parameters
@@ -182,7 +182,7 @@ def contrast(
             side.run.end()
         found = [bags(side.run) for side in sides]
         counts = {query: len(rows) for query, rows in found[0].items()}
-        return Contrast(load, {side.name: side for side in sides}, budget_ns, counts, all(each == found[0] for each in found))
+        return Comparison(load, {side.name: side for side in sides}, budget_ns, counts, all(each == found[0] for each in found))
 
 
 def bags(run: Run) -> dict[str, list[str]]:

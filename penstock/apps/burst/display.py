@@ -1,4 +1,4 @@
-"""The contrast for people: a table while it goes on, what came of it, and a picture."""
+"""The comparison for people: a table while it goes on, what came of it, and a picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.apps.burst.contrast import Contrast, Load, Side
+from penstock.apps.burst.comparison import Comparison, Load, Side
 from penstock.runners.spark.terminal.display import bytes_text
 
 _COLOURS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00")
@@ -19,7 +19,7 @@ _COLOURS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7", "#D55E00")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 
 
-class ContrastDisplay:
+class ComparisonDisplay:
     """Draws the table anew in place, or says a line every five seconds where there is no terminal."""
 
     def __init__(self, console: Console, load: Load, is_plain: bool) -> None:
@@ -78,7 +78,7 @@ def _service(side: Side, query: str) -> tuple[Text, str]:
     return Text(f"{served.latency_ms / 1000:.1f} s", style=style), f"{served.waiting_rows:,}"
 
 
-def print_outcome(console: Console, found: Contrast) -> None:
+def print_outcome(console: Console, found: Comparison) -> None:
     """Mean latencies, memory, and whether the answers are the same."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("mean latency of answers since the burst began")
@@ -101,7 +101,7 @@ def _mean(side: Side, query: str) -> str:
     return f"{latencies / answers / 1000:.2f} s" if answers else ""
 
 
-def draw(found: Contrast, file: Path) -> None:
+def draw(found: Comparison, file: Path) -> None:
     """Latency of every query, and what the queues hold, over time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -135,7 +135,7 @@ def _draw_queues(axes: Any, side: Side) -> None:
     axes.set_xlabel("seconds; grey: twice the load")
 
 
-def outcome_json(found: Contrast, figure: Path | None) -> dict[str, Any]:
+def outcome_json(found: Comparison, figure: Path | None) -> dict[str, Any]:
     """The same as figures."""
     sides = {
         name: {
