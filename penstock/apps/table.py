@@ -73,9 +73,9 @@ EXAMPLES: Mapping[str, Example] = {
         ),
         Example(
             "burst",
-            "a load that doubles for a while, and a budget: who waits under round_robin, and who under auto?",
-            story="Two runs of the same stream at once, which may work the same time in each half second. In the grey third of the "
-            "picture twice as many trades come as usual, more than the budget can serve.",
+            "a load that doubles for a while, under a budget: which queries wait with round_robin, and which with auto?",
+            story="Two runs of the same stream at the same time, with the same budget for each half second. In the grey third of "
+            "the figure twice as many trades come as usual, more than the budget can serve.",
             is_contrast=True,
         ),
         Example(

@@ -31,7 +31,7 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
 def set_policy(name: str, policy: str, settings: list[str], checkpoint: Path) -> int:
     """Let another strategy choose the work of the run of a checkpoint; returns the decision's number."""
     place, job = _running(name, checkpoint)
-    decision = Control(0, POLICY, {"name": policy, **parse_settings(settings)})
+    decision = Control(0, POLICY, {"name": policy, **parse_settings(settings, "penstock policy", "max_age='10 seconds'")})
     check_decision(job, decision)
     return _decided(place, decision)
 
@@ -63,7 +63,7 @@ def _decided(place: Checkpoint, decision: Control) -> int:
     return place.control.append(decision.kind, decision.detail)
 
 
-def parse_settings(items: list[str]) -> dict[str, Any]:
+def parse_settings(items: list[str], command: str = "penstock tune", example: str = "memory_bytes=100000000") -> dict[str, Any]:
     """Parameters written `name=value`; a value is a number, a word, or JSON.
 
     Examples
@@ -75,7 +75,7 @@ def parse_settings(items: list[str]) -> dict[str, Any]:
     for item in items:
         name, equals, text = item.partition("=")
         if not equals or not name.strip():
-            raise InvalidOption(f"'{item}' is no parameter; write name=value, such as memory_bytes=100000000", "penstock tune")
+            raise InvalidOption(f"'{item}' is no parameter; write name=value, such as {example}", command)
         found[name.strip()] = _value(text.strip())
     return found
 

@@ -73,7 +73,7 @@ def scheduling_lines(job: Job, policy: ChosenPolicy | None, told: Iterable[Mappi
         strategy = make_policy(chosen.name, chosen.parameters)
         strategy.plan(stage.graph.work_plan(prices))
         lines += strategy.explained() if isinstance(strategy, Explained) else []
-    source = "prices as the run has measured them" if news else "prices as they are thought to be until a run has measured them"
+    source = "prices as measured by the run" if news else "estimated prices; a run measures them, see --checkpoint"
     return [*lines, f"({source})"]
 
 

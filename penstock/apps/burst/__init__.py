@@ -1,1 +1,1 @@
-"""Burst: the load doubles for a while; the same questions under two strategies, side by side."""
+"""Burst: the load doubles for a while; the same queries under two strategies, side by side."""

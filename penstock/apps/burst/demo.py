@@ -43,7 +43,7 @@ def run_burst(example: Example, seconds: float, folder: Path, as_json: bool, is_
         print(json.dumps(outcome_json(found, figure)))
     else:
         print_outcome(console, found)
-        console.print(f"the course of it: {figure}\nmessages of Spark: {log_in(folder)}", highlight=False, soft_wrap=True)
+        console.print(f"figure: {figure}\nmessages of Spark: {log_in(folder)}", highlight=False, soft_wrap=True)
     return 0 if found.are_equal else 1
 
 

@@ -6,7 +6,7 @@ CREATE STREAM tick (
 ) USING feed OPTIONS (workload 'stocks.tick', rate '12000', schedule '15:2,35:1', partitions '2', positions 'true', total '840000')
   PARTITIONED BY part POSITION off;
 
--- Trades that move a market: one in five hundred, each of use at once.
+-- Trades that move a market: one in five hundred, each valuable at once.
 CREATE CQ large_trades AS
 SELECT symbol, price, volume FROM tick WHERE volume > 498
 OUTPUT TO memory;
@@ -34,7 +34,7 @@ SELECT symbol, first_price, last_price FROM tick MATCH_RECOGNIZE (
 )
 OUTPUT TO memory;
 
--- Stocks that fall, and come back to within one in a hundred of where they were: the dearest question of all.
+-- Stocks that fall, and come back to within one percent of where they were: the most expensive query.
 CREATE CQ recoveries AS
 SELECT symbol, top, bottom, trades FROM tick MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts

@@ -54,8 +54,8 @@ def step_text(step: Step) -> str:
     """What is known of an operator on a path."""
     price = step.price
     return (
-        f"'{step.operator}': {time_text(price.share_ns)} and {bytes_text(price.row_bytes)} a row, {number_text(price.selectivity)}"
-        f" rows out for each; {number_text(step.reach)} rows come here for a row that enters"
+        f"'{step.operator}': {time_text(price.share_ns)} and {bytes_text(price.row_bytes)} per row, selectivity"
+        f" {number_text(price.selectivity)}; rows that reach it: {number_text(step.reach)} per row that enters"
     )
 
 

@@ -503,7 +503,7 @@ class SchedulesJobs:
             lines.append(f"rows that enter at '{entrance.operator}', port {entrance.port}:")
             lines += (f"  {line}" for line in self._valuation.explained(entrance, self._known, self._worth))
         if repeated := repeated_places(self._plan):
-            lines.append(f"reached on several ways, reckoned once for each but run once: {', '.join(repeated)}")
+            lines.append(f"reached on several paths; counted once for each, run once: {', '.join(repeated)}")
         return lines
 
 
@@ -545,9 +545,9 @@ def _count(work: WaitingWork) -> int:
 
 def _terms_line(plan: WorkPlan, query: str) -> str:
     terms = plan.terms_of(query)
-    limits = [(terms.after_event_us, "its rows' time"), (terms.after_arrival_us, "their arrival")]
+    limits = [(terms.after_event_us, "the time of its rows"), (terms.after_arrival_us, "their arrival")]
     texts = [f"{us / 1e6:.6g} s after {what}" for us, what in limits if us is not None]
-    return f"{query}: weight {terms.weight:.6g}, of use until {' and '.join(texts) or 'any time'}"
+    return f"{query}: weight {terms.weight:.6g}, {'valid until ' + ' and '.join(texts) if texts else 'always valid'}"
 
 
 def _listed(counts: Mapping[Place, float]) -> list[list[Any]]:

@@ -36,7 +36,7 @@ class PathCapacity(ServesStretches):
     >>> policy.plan(WorkPlan((PlannedOperator("only", (Price(row_ns=250_000),), entrances=(0,)),)))
     >>> print(*policy.explained(), sep="\\n")
     1. path 'only': 4,000 rows/s, as a row takes 250 µs
-       'only': 250 µs and 100 B a row, 1 rows out for each; 1 rows come here for a row that enters
+       'only': 250 µs and 100 B per row, selectivity 1; rows that reach it: 1 per row that enters
     """
 
     def stretches(self, plan: WorkPlan) -> list[Stretch]:

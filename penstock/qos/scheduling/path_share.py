@@ -37,9 +37,9 @@ class PathShare(ServesStretches):
     >>> policy.plan(WorkPlan((many, rare)))
     >>> print(*policy.explained(), sep="\\n")
     1. path 'rare': 0.009 % of the processor, as 10 rows/s take 9 µs each; weight 1
-       'rare': 9 µs and 100 B a row, 1 rows out for each; 1 rows come here for a row that enters
+       'rare': 9 µs and 100 B per row, selectivity 1; rows that reach it: 1 per row that enters
     2. path 'many': 5 % of the processor, as 50,000 rows/s take 1 µs each; weight 1
-       'many': 1 µs and 100 B a row, 1 rows out for each; 1 rows come here for a row that enters
+       'many': 1 µs and 100 B per row, selectivity 1; rows that reach it: 1 per row that enters
     """
 
     def stretches(self, plan: WorkPlan) -> list[Stretch]:

@@ -68,11 +68,11 @@ class Strategy:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All that can be told."""
+        """Its own, and those that every strategy has."""
         every = 50 if self.starves else 0
         return (
             *self.own,
-            Parameter("oldest_every", whole_number(0), every, "each so many picks one goes to what has waited longest; 0: never"),
+            Parameter("oldest_every", whole_number(0), every, "one of so many picks goes to what has waited longest; 0: none"),
             Parameter("max_age", duration_ns, None, "what has waited longer goes first, such as 10 seconds, > 0; not given: never"),
         )
 
@@ -85,15 +85,20 @@ def _auto(memory: int) -> Auto:
 _PROFIT = Parameter(
     "profit", one_of("answers", "weight"), "answers", "whether all answers of a query share its weight, or each earns it"
 )
-_PUBLISHED = Parameter("published", yes_or_no, False, "choose stretches as published, which is not always best; to compare")
-_NL_DEADLINE = Parameter("nl_deadline", one_of("path", "subtree"), "path", "work is in time if one answer still is, or all")
-_RESCUE = (
-    Parameter("save_both", yes_or_no, False, "interrupt for work that would be late if what runs can wait for it"),
-    Parameter("guard", yes_or_no, False, "interrupt what cannot wait only for clearly more profit"),
-    Parameter("splitting", yes_or_no, True, "count a batch as late when all its rows are, not when its oldest is"),
+_PUBLISHED = Parameter("published", yes_or_no, False, "form fragments by the published rule, which may earn less")
+_NL_DEADLINE = Parameter(
+    "nl_deadline",
+    one_of("path", "subtree"),
+    "path",
+    "an operator must end before the longest path behind it, or before all of them",
 )
-_PATIENT = Parameter("threshold", number(above=0), 1.3, "profit per time that interrupts, compared with that of what runs, > 0")
-_GREEDY = Parameter("threshold", number(above=0), 0.65, "profit per time that interrupts, compared with that of what runs, > 0")
+_RESCUE = (
+    Parameter("save_both", yes_or_no, False, "also interrupt when what runs can wait, so that neither is late"),
+    Parameter("guard", yes_or_no, False, "interrupt what cannot wait only for 1.3 times its profit per time"),
+    Parameter("splitting", yes_or_no, True, "a batch is late when all its rows are, not when the oldest is"),
+)
+_PATIENT = Parameter("threshold", number(above=0), 1.3, "times the profit per time of what runs that interrupts it, > 0")
+_GREEDY = Parameter("threshold", number(above=0), 0.65, "times the profit per time of what runs that interrupts it, > 0")
 _DYNAMIC = Parameter("dynamic", yes_or_no, False, "multiply priorities by age and size of what waits; does not stop starvation")
 
 POLICIES: Mapping[str, Strategy] = {
@@ -109,11 +114,11 @@ POLICIES: Mapping[str, Strategy] = {
     "weighted_round_robin": Strategy(
         "Operators take turns, those of queries with more weight more often.",
         WeightedRoundRobin,
-        (Parameter("weights", weights, None, "weights of queries by name, > 0; not given: those of their terms"),),
+        (Parameter("weights", weights, None, "weights of queries by name, > 0; not given: their own"),),
         starves=False,
     ),
     "fifo": Strategy("What has waited longest first, through to its answers: the shortest tail of latency.", Fifo, starves=False),
-    "greedy": Strategy("The operator that releases memory fastest first; to compare.", Greedy, (_DYNAMIC,)),
+    "greedy": Strategy("The operator that releases memory fastest first; for comparison.", Greedy, (_DYNAMIC,)),
     "chain": Strategy("The operator on the steepest part of its path first: short queues, late answers.", Chain, (_DYNAMIC,)),
     "path_capacity": Strategy(
         "The path that takes in rows fastest first: least mean latency per input row.", PathCapacity, (_DYNAMIC,)
@@ -123,7 +128,7 @@ POLICIES: Mapping[str, Strategy] = {
         "The path that needs least of the processor first: as many queries as possible are up to date.", PathShare, (_DYNAMIC,)
     ),
     "greedy_segment": Strategy(
-        "Segments that release memory fastest first, cut in one pass; to compare.", GreedySegment, (_DYNAMIC,)
+        "Segments that release memory fastest first, cut in one pass; for comparison.", GreedySegment, (_DYNAMIC,)
     ),
     "segment": Strategy("Segments that release memory fastest first: shortest queues.", Segment, (_DYNAMIC,)),
     "simple_segment": Strategy(
@@ -137,49 +142,47 @@ POLICIES: Mapping[str, Strategy] = {
             Parameter(
                 "beta", number(above=0.5, below=1), 0.9, "saving begins at this part of the memory at the latest, 0.5 < x < 1"
             ),
-            Parameter("upper", size, None, "where saving begins, < memory; not given: reckoned from the mean"),
-            Parameter("lower", size, None, "where saving ends, < upper; not given: reckoned from the mean"),
+            Parameter("upper", size, None, "where saving begins, < memory; not given: calculated from the mean"),
+            Parameter("lower", size, None, "where saving ends, < upper; not given: calculated from the mean"),
             Parameter("normal", one_of(*NORMAL), "path_capacity", f"what picks otherwise: {' or '.join(NORMAL)}"),
             _DYNAMIC,
         ),
     ),
-    "earliest_deadline": Strategy(
-        "What must be answered first first; needs queries that say until when.", EarliestDeadline, by_deadline=True
-    ),
-    "basic": Strategy("The operator with most profit per time first, looking no further; to compare.", Basic, (_PROFIT,)),
+    "earliest_deadline": Strategy("The earliest deadline first; needs queries with VALID FOR.", EarliestDeadline, by_deadline=True),
+    "basic": Strategy("The operator with most profit for its own time first; for comparison.", Basic, (_PROFIT,)),
     "basic_deadline": Strategy(
-        "What can wait least first, operator by operator; to compare.",
+        "What can wait least first, operator by operator; for comparison.",
         BasicDeadline,
         (_PATIENT, _NL_DEADLINE, *_RESCUE, _PROFIT),
         by_deadline=True,
     ),
     "basic_profit_deadline": Strategy(
-        "Most profit per time first unless something else would be late, operator by operator; to compare.",
+        "Most profit per time first unless something else would be late, operator by operator; for comparison.",
         BasicProfitDeadline,
         (_GREEDY, _NL_DEADLINE, *_RESCUE, _PROFIT),
         by_deadline=True,
     ),
-    "profit": Strategy("What earns most per time with all that must follow first.", Profit, (_PUBLISHED, _PROFIT)),
+    "profit": Strategy("Most profit per time first, with all the work up to the answers.", Profit, (_PUBLISHED, _PROFIT)),
     "deadline": Strategy(
-        "What can wait least first: for queries that say until when, while the load can be served.",
+        "What can wait least first: for queries with VALID FOR, while the load can be served.",
         Deadline,
         (_PATIENT, _PUBLISHED, *_RESCUE, _PROFIT),
         by_deadline=True,
     ),
     "profit_deadline": Strategy(
-        "What earns most per time first unless something else would be late: for queries that say until when, under overload.",
+        "Most profit per time first unless something else would be late: for queries with VALID FOR, under overload.",
         ProfitDeadline,
         (_GREEDY, _PUBLISHED, *_RESCUE, _PROFIT),
         by_deadline=True,
     ),
     "auto": Strategy(
-        "Chosen by what queries ask and by the load: deadlines where there are any, else as many queries up to date as can be.",
+        "By deadlines and load where queries have VALID FOR; else as many queries as possible are up to date.",
         _auto,
         (Parameter("memory", size, 256_000_000, "for the queues of a shard, such as 200 MB, > 0"),),
     ),
 }
 
-#: What chooses unless somebody says otherwise.
+#: The strategy of applications that name none.
 DEFAULT = "auto"
 
 

@@ -38,7 +38,7 @@ def feed(policy: Auto, times_ms: list[float], count: int) -> list[Mode]:
 def test_it_hears_arrivals_and_explains_itself() -> None:
     assert isinstance(auto(), HearsArrivals)
     assert isinstance(auto(), Explained)
-    assert auto().explained()[:2] == ["strategy in use: deadline", "q: weight 1, of use until 0.1 s after their arrival"]
+    assert auto().explained()[:2] == ["strategy in use: deadline", "q: weight 1, valid until 0.1 s after their arrival"]
 
 
 def test_queries_with_and_without_validities_get_different_strategies() -> None:

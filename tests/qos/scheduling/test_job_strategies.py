@@ -65,7 +65,7 @@ def test_it_is_a_policy_that_explains_itself_and_hears_arrivals(make: Callable[.
     assert policy.pick(WaitingWork(WorkPlan(()))) is None
     policy.plan(plan_of(*FIGURE, q1=within(5, 3)))
     lines = "\n".join(policy.explained())
-    assert "q1: weight 3, of use until 0.005 s after their arrival" in lines
+    assert "q1: weight 3, valid until 0.005 s after their arrival" in lines
     assert "rows that enter at 'f', port 1:" in lines
 
 
@@ -77,8 +77,8 @@ def test_fragments_are_explained_with_their_figures() -> None:
         )
     )
     assert policy.explained() == [
-        "q1: weight 1, of use until any time",
-        "q2: weight 1, of use until 0.009 s after their arrival",
+        "q1: weight 1, always valid",
+        "q2: weight 1, valid until 0.009 s after their arrival",
         "rows that enter at 'a', port 0:",
         "  1. a → b: 2000 µs and profit 1 a row, 0.5 a ms; for q1",
         "  2. c: 3000 µs and profit 1 a row, 0.3333 a ms; for q2",

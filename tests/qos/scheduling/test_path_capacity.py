@@ -118,6 +118,6 @@ def test_it_says_what_it_goes_by() -> None:
     policy.plan(plan_of(*line("p", per_unit(1000.0, 0.5, 40), per_unit(250.0))))
     assert policy.explained() == [
         "1. path 'p1', 'p2': 333.3 rows/s, as a row takes 3 ms",
-        "   'p1': 1 ms and 40 B a row, 0.5 rows out for each; 1 rows come here for a row that enters",
-        "   'p2': 4 ms and 1 B a row, 1 rows out for each; 0.5 rows come here for a row that enters",
+        "   'p1': 1 ms and 40 B per row, selectivity 0.5; rows that reach it: 1 per row that enters",
+        "   'p2': 4 ms and 1 B per row, selectivity 1; rows that reach it: 0.5 per row that enters",
     ]

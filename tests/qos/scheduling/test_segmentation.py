@@ -285,12 +285,12 @@ def test_it_is_said_where_a_mean_comes_from() -> None:
     )
     assert policy.explained() == [
         "1. segment 'a': 70 B/s, as a row that enters releases 7 B in 100 ms",
-        "   'a': 100 ms and 8 B a row, 0.1 rows out for each; 1 rows come here for a row that enters",
+        "   'a': 100 ms and 8 B per row, selectivity 0.1; rows that reach it: 1 per row that enters",
         "2. on 2 paths, by the mean of",
         "   segment 'j': 10 B/s, as a row that enters releases 1 B in 100 ms",
-        "     'j': 1 s and 10 B a row, 1 rows out for each; 0.1 rows come here for a row that enters",
+        "     'j': 1 s and 10 B per row, selectivity 1; rows that reach it: 0.1 per row that enters",
         "   segment 'j': 60 B/s, as a row that enters releases 20 B in 333.3 ms",
-        "     'j': 333.3 ms and 20 B a row, 1 rows out for each; 1 rows come here for a row that enters",
+        "     'j': 333.3 ms and 20 B per row, selectivity 1; rows that reach it: 1 per row that enters",
     ]
 
 

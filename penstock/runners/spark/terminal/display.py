@@ -163,7 +163,7 @@ def headline(status: BatchStatus) -> str:
         parts.append(f"{broken:,} broke a constraint")
     if status.backlog:
         oldest = max((query.oldest_ms for query in status.service), default=0)
-        parts.append(f"{status.backlog:,} rows waiting, the oldest for {oldest / 1000:.1f} s; {status.policy} chooses")
+        parts.append(f"{status.backlog:,} rows waiting, the oldest for {oldest / 1000:.1f} s; policy {status.policy}")
     if status.score is not None:
         parts.append(f"in time {status.score:.1%}")
     return " · ".join(parts)
