@@ -301,7 +301,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(REPRODUCTIONS)}.")],
     out: Annotated[Path, typer.Option(help="Folder in which NAME/ is written.")] = Path("reproductions"),
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Number of independent streams to average over; by default 8; scheduling 24, tuple_scheduling 20.")
+        int | None, typer.Option(min=1, help="Number of independent streams to average over; by default 8, 20 or 24.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter streams, two seeds, one timing.")] = False,
     as_json: Json = False,
