@@ -50,8 +50,13 @@ class OpenBatches:
         self._validities_us = validities_us
         self._open = [_Open(make(validity)) for validity in validities_us]
 
+    @property
+    def goes_by_laxity(self) -> bool:
+        """Whether it matters how long jobs can wait."""
+        return any(isinstance(each.batching, IntelligentBatching) for each in self._open)
+
     def use_laxity(self, laxity_us: float | None) -> None:
-        """How long jobs can wait on average, for those who go by it; None: there are none, so it is what rows are of use."""
+        """How long jobs can wait on average; None: there are none, so it is what rows are of use."""
         for each, validity_us in zip(self._open, self._validities_us, strict=True):
             if isinstance(each.batching, IntelligentBatching):
                 each.batching.laxity_us = validity_us if laxity_us is None else laxity_us

@@ -172,7 +172,7 @@ class _Host:
         if self.jobs is not None:
             entering = len(self.simulation.sketch.consumers[self.streams[stream]])
             self.interrupt(entering if self.jobs.goes_operator_by_operator else self.places[stream])
-        if self.batches is not None:
+        if self.batches is not None and self.batches.goes_by_laxity:
             self.batches.use_laxity(self.mean_laxity_us())
 
     @property
@@ -208,7 +208,7 @@ class _Host:
         choice = kernel.policy.pick(work)
         assert choice is not None
         item = work.waiting[choice.operator].items[choice.position]
-        if self.writer.is_decision(kernel.policy, choice.operator, item, began):
+        if self.writer.is_decision(choice.operator, item, began):
             work.now_ns += self.simulation.decision_ns
         work.now_ns += self.valuing_ns()
         items = self.count_items() - 1

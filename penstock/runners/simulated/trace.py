@@ -39,18 +39,19 @@ class TraceWriter:
         self._decided: list[int] = []
         #: What is served as one where a strategy runs rows all the way.
         self._served_as_one = "rows" if simulation.policy in ROWS_ALL_THE_WAY else ""
+        self._together = policy if isinstance(policy, ServesTogether) else None
         self._last: object = None
         self._mode = ""
         self._switched: list[int] = []
 
-    def is_decision(self, policy: Policy, operator: str, item: Item, now: int) -> bool:
+    def is_decision(self, operator: str, item: Item, now: int) -> bool:
         """Whether the strategy turns to other rows, or to another path, segment or operator, whatever it serves as one.
 
         Rows that go on to the next operator of the same path or segment are no decision.
         """
         served: object = self._served_as_one
-        if isinstance(policy, ServesTogether):
-            mode, together = policy.serving
+        if self._together is not None:
+            mode, together = self._together.serving
             if mode != self._mode:
                 self._switched += [now] if self._mode else []
                 self._mode = mode
