@@ -289,6 +289,9 @@ class Kernel:
         self._policy_name = name
         self.policy = self._make_policy(name, parameters)
         self.policy.plan(self._plan())
+        # Asked for every element that comes in, so looked up once.
+        self._hears_arrivals = self.policy if isinstance(self.policy, HearsArrivals) else None
+        self._cuts_arrivals = self.policy if isinstance(self.policy, CutsArrivals) else None
 
     def _replan(self) -> None:
         plan = self._plan()
@@ -353,9 +356,11 @@ class Kernel:
             for piece in self._pieces(places, element):
                 origin = self._arrival(since_ns)
                 self._send((entry, ""), piece, origin)
-                if isinstance(self.policy, HearsArrivals):
+                if self._hears_arrivals is not None:
                     for target, number in places:
-                        self.policy.on_arrival(target, Item(number, piece, origin.since_ns, origin.number), self.work.now_ns)
+                        self._hears_arrivals.on_arrival(
+                            target, Item(number, piece, origin.since_ns, origin.number), self.work.now_ns
+                        )
         elif element.reason == LATE:
             self._refuse(entry, self._judged((entry, ""), element))
         else:
@@ -363,10 +368,10 @@ class Kernel:
 
     def _pieces(self, places: Sequence[Place], element: Element) -> Iterator[Element]:
         """What comes in, as the strategy wants it cut."""
-        if not isinstance(element, Batch) or not isinstance(self.policy, CutsArrivals):
+        if not isinstance(element, Batch) or self._cuts_arrivals is None:
             yield element
             return
-        edges = [0, *self.policy.cut(places, element), element.num_rows]
+        edges = [0, *self._cuts_arrivals.cut(places, element), element.num_rows]
         for begin, end in pairwise(edges):
             yield element.slice(begin, end - begin) if end - begin < element.num_rows else element
 

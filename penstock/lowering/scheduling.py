@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from math import isfinite
 from typing import Any
@@ -64,17 +64,33 @@ def scheduling_lines(job: Job, policy: ChosenPolicy | None, told: Iterable[Mappi
     chosen = policy or ChosenPolicy(DEFAULT)
     lines = [f"{chosen.name}: {POLICIES[chosen.name].description}"]
     news = list(told)
+    prices = remembered_prices(job, news)
     for stage in job.stages:
-        prices = {node.id: node.prices for node in stage.graph.nodes}
-        for decision in news:
-            for operator, figures in decision["operators"].items():
-                if operator in prices and len(prices[operator]) == len(figures):
-                    prices[operator] = with_news(prices[operator], figures)
         strategy = make_policy(chosen.name, chosen.parameters)
-        strategy.plan(stage.graph.work_plan(prices))
+        strategy.plan(stage.graph.work_plan({node.id: tuple(prices[node.id]) for node in stage.graph.nodes}))
         lines += strategy.explained() if isinstance(strategy, Explained) else []
     source = "prices as measured by the run" if news else "estimated prices; a run measures them, see --checkpoint"
     return [*lines, f"({source})"]
+
+
+def remembered_prices(job: Job, said: Iterable[Mapping[str, Any]]) -> dict[str, list[Price]]:
+    """What shards know after decisions: an operator that took over another's state has its prices too."""
+    news: dict[str, list[Sequence[Mapping[str, Any] | None]]] = {}
+    for decision in said:
+        for node, figures_of in decision["operators"].items():
+            news.setdefault(node, []).append(figures_of)
+    found = {}
+    for stage in job.stages:
+        for node in stage.graph.nodes:
+            name = node.id
+            while name and name not in news:
+                name = stage.graph.heirs.get(name, "")
+            prices = node.prices
+            for told in news.get(name, ()):
+                if len(told) == len(prices):
+                    prices = with_news(prices, told)
+            found[node.id] = list(prices)
+    return found
 
 
 def _check_budget(detail: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from penstock.kernel.work import Price
 from penstock.lowering.jobs import Job
+from penstock.lowering.scheduling import remembered_prices
 from penstock.model.elements import STATISTICS, Control
 
 #: By operator and port: the sums that `PortMeasure` has.
@@ -79,10 +80,12 @@ class PriceLearning:
     ----------
     job
         Whose operators: what they are thought to cost stands in their graph.
+    said
+        What earlier decisions said of prices, oldest first: shards remember it.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.prices = {node.id: list(node.prices) for stage in job.stages for node in stage.graph.nodes}
+    def __init__(self, job: Job, said: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.prices = remembered_prices(job, said)
         self._fits = {node: [_Fit() for _ in prices] for node, prices in self.prices.items()}
         self._told = {node: list(prices) for node, prices in self.prices.items()}
         #: Of each entry: where its rows go, and how many there are.

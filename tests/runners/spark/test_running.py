@@ -61,7 +61,7 @@ def wait_for(run: Run, holds: str) -> None:
 
 
 def test_a_budget_puts_work_off_and_changes_no_answer_even_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    """Budget and drain in a first run with three shards; the end in a second run that asks for five and gets three."""
+    """Budget and drain with three shards, then available-now under a budget; the end in a run that asks for five and gets three."""
     checkpoint, kept = tmp_path / "checkpoint", Kept()
     text = application(queries=QUERIES.replace(";", " OUTPUT TO callable;"))
     first = App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark, shards=3, budget="1 us")
@@ -69,16 +69,24 @@ def test_a_budget_puts_work_off_and_changes_no_answer_even_over_a_restart(spark:
     first.drain(timeout=300)
     assert first.reports()[-1].backlog == 0
     assert not first.is_active
-    second = App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark, shards=5)
-    assert second.job.shards == 3
-    second.process_all_available()
-    second.end()
+    # What is available now is worked off, in as many micro-batches as the budget makes of it.
+    second = App.from_text(text, functions=kept.functions).start(
+        checkpoint, spark=spark, available_now=True, budget="500 us", learn_prices=False
+    )
+    assert second.wait(300)
+    assert second.reports()[-1].backlog == 0
+    third = App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark, shards=5)
+    assert third.job.shards == 3
+    third.process_all_available()
+    third.end()
     local = undisturbed(text)
     for query in ("grouped", "joined"):
         assert bag(kept.rows(query)) == bag(local.collected.rows(query)), query
-    kinds = [kind for kind, _ in second.control.read(0, len(second.control))]
-    assert kinds.count("budget") >= 3
-    assert kinds[-1] == "end"
+    decided = third.control.read(0, len(third.control))
+    budgets = [(kind, detail) for kind, detail in decided if kind != "statistics"]
+    assert [detail.get("ns") is not None for kind, detail in budgets if kind == "budget"] == [True, False, True, False]
+    assert {kind for kind, _ in budgets} == {"budget", "end"}, "waiting rows need no decision to go on"
+    assert decided[-1][0] == "end"
     with pytest.raises(UserError, match=r"were ended by an earlier run.*use a new checkpoint"):
         App.from_text(text, functions=kept.functions).start(checkpoint, spark=spark)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import DamagedRecord, UserError
-from penstock.model.elements import BUDGET
+from penstock.model.elements import BUDGET, CONTINUE
 from penstock.runners.spark.checkpoints.checkpoint import (
     ADDED_LATER,
     LEARNT,
@@ -219,11 +219,11 @@ def _decision(place: Checkpoint, number: int, text: str, carried: int, planned: 
         remedy = "notes that it is lost: shards have it; budget and memory are decided anew by the next run"
         return Finding(file, text, remedy, partial(_note_lost, place, number))
     remedy = "replaces it by one that changes nothing: no micro-batch has taken it in, so decide again what it said"
-    return Finding(file, text, remedy, partial(replace_record, file, {"kind": "continue", "detail": {}}))
+    return Finding(file, text, remedy, partial(replace_record, file, {"kind": CONTINUE, "detail": {}}))
 
 
 def _note_lost(place: Checkpoint, number: int) -> None:
-    replace_record(place.control.file(number), {"kind": "continue", "detail": {}})
+    replace_record(place.control.file(number), {"kind": CONTINUE, "detail": {}})
     # It may have been the one that a run without a limit looks for.
     place.control.append(BUDGET, {"ns": None})
     place.control.append("memory", {"bytes": None})

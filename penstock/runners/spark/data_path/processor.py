@@ -19,7 +19,7 @@ from penstock.kernel.executor import Kernel
 from penstock.kernel.packets import Packet, PacketKind
 from penstock.lowering.jobs import Stage
 from penstock.model.batch import Batch
-from penstock.model.elements import FOREVER, NEVER, Control, Quarantined
+from penstock.model.elements import CONTINUE, FOREVER, NEVER, Control, Quarantined
 from penstock.model.schema import TIMESTAMP
 from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.shard import StepResult, make_kernel, steps
@@ -129,6 +129,7 @@ class ShardTask:
             # Earlier pieces leave at once; with the last one go the reports, behind the state.
             yield from self._leave(result, shard, [], NEVER)
             result = part
+        result.loop += self._continuation(live.kernel, shard)
         worked = time.perf_counter_ns()
         epoch = batch_id()
         self._refuse(result, epoch, shard)
@@ -183,6 +184,15 @@ class ShardTask:
         _LIVE[self._place(shard)] = live
         while len(_LIVE) > _MAX_LIVE:
             _LIVE.popitem(last=False)
+
+    def _continuation(self, kernel: Kernel, shard: int) -> Iterator[tuple[int, Packet]]:
+        """What lets the next micro-batch begin although no row comes: a budget has left work in the queues.
+
+        It wakes all shards, so that all of them report, and know the same about time.
+        """
+        if not kernel.is_idle:
+            wake = Packet("", PacketKind.CONTROL, shard, control=Control(batch_id(), CONTINUE, {}))
+            yield from ((target, wake) for target in range(self.host.shards))
 
     # -- results ------------------------------------------------------------------------------------------------------
 

@@ -1,16 +1,13 @@
-"""How much priced work a micro-batch may take: what a budget leaves in queues goes on with the next one."""
+"""How much priced work a micro-batch may take; what a budget leaves in queues goes on with the next one, see `ShardTask`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from penstock.errors import InvalidDeclaration
 from penstock.model.durations import duration, no_duration
 from penstock.model.elements import BUDGET
 from penstock.runners.spark.data_path.control import ControlLog
-from penstock.runners.spark.driver.report_listener import Listener
-from penstock.runners.spark.driver.reports import BatchReport
 
 
 def nanoseconds(text: str) -> int:
@@ -38,16 +35,8 @@ def share_of_shard(budget: str, shards: int, cores: int) -> int:
     return nanoseconds(budget) // math.ceil(shards / max(cores, 1))
 
 
-class BudgetController(Listener):
-    """Says once how much work a micro-batch may take, and lets queues go on that no new row would wake."""
-
-    name = "penstock-budget"
-
-    def __init__(self, control: ControlLog, share_ns: int, report: Callable[[], BatchReport | None]) -> None:
-        super().__init__(report)
-        self._control = control
-        control.append(BUDGET, {"ns": share_ns})
-
-    def hear(self, report: BatchReport) -> None:
-        if report.backlog:
-            self._control.append("continue")
+def decide_budget(control: ControlLog, ns: int | None) -> None:
+    """Say how much a shard may do, None: all there is; shards remember it, so what holds already is not said again."""
+    said = [detail.get("ns") for kind, detail in control.read(0, len(control)) if kind == BUDGET]
+    if (said[-1] if said else None) != ns:
+        control.append(BUDGET, {"ns": ns})

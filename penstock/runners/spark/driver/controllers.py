@@ -1,4 +1,4 @@
-"""What hears the reports of a run and decides: about budgets, orders of filters, memory, partitions."""
+"""What hears the reports of a run and decides: about orders of filters, prices, memory, partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
 from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing
-from penstock.runners.spark.driver.budget import BudgetController, share_of_shard
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
 from penstock.runners.spark.driver.launch import Launch
@@ -43,10 +42,9 @@ class Controllers:
         self._sharing: MemorySharing | None = None
         self._is_active = is_active
         self._last_report = last_report
-        self._budget = _budget(launch, last_report)
-        if self._budget:
-            self._budget.start(is_active)
-        self._has_budget, self._learns = bool(launch.options.budget), launch.options.learn_prices
+        #: Whether work is limited, so that what operators cost decides about something.
+        self.has_budget = bool(launch.options.budget)
+        self._learns = launch.options.learn_prices
         self._orders: FilterController | None = None
         self._prices: PriceController | None = None
         self._listening: list[Listener] = []
@@ -64,9 +62,7 @@ class Controllers:
         if sharing:
             found.append(MemoryController(sharing, control, self._last_report, self._refuse))
         has_deadlines = any(terms.has_validity for stage in job.stages for terms in stage.graph.terms.values())
-        self._prices = PriceController(
-            job, control, self._last_report, lambda: self._learns and (self._has_budget or has_deadlines)
-        )
+        self._prices = PriceController(job, control, self._last_report, lambda: self._learns and (self.has_budget or has_deadlines))
         found.append(self._prices)
         topics = asked_streams(job)
         if topics:
@@ -102,22 +98,10 @@ class Controllers:
         """What operators cost, by port, as far as it is known."""
         return self._prices.learning.prices if self._prices is not None else {}
 
-    def end_budget(self) -> None:
-        if self._budget:
-            self._budget.stop()
-
     def stop(self) -> None:
-        self.end_budget()
         self._stop_listening()
 
     def _stop_listening(self) -> None:
         for listener in self._listening:
             listener.stop()
         self._listening = []
-
-
-def _budget(launch: Launch, report: Report) -> BudgetController | None:
-    if not launch.options.budget:
-        return None
-    cores = launch.spark.sparkContext.defaultParallelism
-    return BudgetController(launch.checkpoint.control, share_of_shard(launch.options.budget, launch.shards, cores), report)

@@ -115,17 +115,18 @@ class Deployments:
             self._made[edition.number] = self._make(edition)
         return self._made[edition.number]
 
-    def base(self, edition: Edition, is_alone: bool) -> Deployment:
+    def base(self, edition: Edition, may_be_direct: bool) -> Deployment:
         """What Spark's plan is made for.
 
         Parameters
         ----------
-        is_alone
-            Whether no micro-batch of another edition is to be repeated, which would not find the columns it has.
+        may_be_direct
+            Whether answers may leave as plain columns: then nothing goes round the loop, and no micro-batch of another edition is
+            repeated, because it would not find the columns it has.
         """
         self._made.clear()
         found = self.of(edition)
-        self._made[edition.number] = found.directly() if is_alone else found
+        self._made[edition.number] = found.directly() if may_be_direct else found
         return self._made[edition.number]
 
     def forget(self, edition: Edition) -> None:

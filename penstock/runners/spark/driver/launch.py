@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
 from penstock.lowering.jobs import Job
-from penstock.model.elements import BUDGET, POLICY
+from penstock.model.elements import POLICY
 from penstock.model.service import ChosenPolicy
 from penstock.model.sizes import size_in_bytes
 from penstock.plan.analysis.clock import tick_us
@@ -22,6 +22,7 @@ from penstock.runners.spark.checkpoints.editions import Editions
 from penstock.runners.spark.data_path.control import control_frame
 from penstock.runners.spark.data_path.pipeline import application_frame
 from penstock.runners.spark.data_path.sources import read_stream
+from penstock.runners.spark.driver.budget import decide_budget, share_of_shard
 from penstock.runners.spark.driver.delivery import Delivery
 from penstock.runners.spark.driver.deployment import Deployments, Functions
 from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked_streams
@@ -62,14 +63,13 @@ class Launch:
                 "use a new checkpoint"
             )
         checkpoint.control.note_stop(False)
-        if not options.budget:
-            self._forget_budget()
+        decide_budget(checkpoint.control, self._budget_of_shard())
         if options.policy:
             self._choose(options.policy)
 
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
-        deployment = self.deployments.base(edition, self._is_alone(edition))
+        deployment = self.deployments.base(edition, not self.options.budget and self._is_alone(edition))
         self.sharing(deployment.job)  # a limit of memory that is none, or too small, is refused before anything runs
         catalog, checkpoint = deployment.catalog, self.checkpoint
         control, loop = checkpoint.control.directory, checkpoint.loop
@@ -101,9 +101,7 @@ class Launch:
         if not chosen or chosen[-1] != wanted:
             control.append(POLICY, wanted)
 
-    def _forget_budget(self) -> None:
-        """Shards remember their budget; a run without one must lift that of an earlier run."""
-        control = self.checkpoint.control
-        budgets = [detail for kind, detail in control.read(0, len(control)) if kind == BUDGET]
-        if budgets and budgets[-1].get("ns") is not None:
-            control.append(BUDGET, {"ns": None})
+    def _budget_of_shard(self) -> int | None:
+        if not self.options.budget:
+            return None
+        return share_of_shard(self.options.budget, self.shards, self.spark.sparkContext.defaultParallelism)

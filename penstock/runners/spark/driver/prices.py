@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.lowering.jobs import Job
+from penstock.model.elements import STATISTICS
 from penstock.runners.prices import PriceLearning
 from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.report_listener import Listener
@@ -26,7 +27,7 @@ class PriceController(Listener):
         self, job: Job, control: ControlLog, report: Callable[[], BatchReport | None], decides: Callable[[], bool]
     ) -> None:
         super().__init__(report)
-        self.learning = PriceLearning(job)
+        self.learning = PriceLearning(job, (detail for kind, detail in control.read(0, len(control)) if kind == STATISTICS))
         self._control = control
         self._decides = decides
 

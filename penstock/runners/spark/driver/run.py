@@ -24,6 +24,7 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
 from penstock.runners.spark.data_path.failures import QueryFailed, translated
 from penstock.runners.spark.data_path.sinks import MemorySink, Sinks
+from penstock.runners.spark.driver.budget import decide_budget
 from penstock.runners.spark.driver.controllers import Controllers
 from penstock.runners.spark.driver.deployment import Deployment
 from penstock.runners.spark.driver.launch import Launch
@@ -163,7 +164,17 @@ class Run:
         if not self.is_active:
             raise UserError(f"the application has stopped, so no micro-batch can carry the decision '{kind}'; start it again first")
         check_decision(self.job, Control(0, kind, dict(detail or {})))
+        if kind == BUDGET:
+            self._follow_budget((detail or {}).get("ns"))
         self._await(self.control.append(kind, detail), kind, timeout)
+
+    def _follow_budget(self, ns: int | None) -> None:
+        if ns is not None and self._base.direct:
+            raise UserError(
+                "what a budget leaves in queues goes on with the next micro-batch; this run has no way to start one, because Spark "
+                "writes the answers of its only query directly: start it with a budget, such as --budget '800 ms'"
+            )
+        self._controllers.has_budget = ns is not None
 
     def tune(self, query: str, timeout: float = 120, **changes: Any) -> None:
         """Change parameters of a query's joins, such as `memory_bytes=100_000_000`, from the next micro-batch on.
@@ -295,7 +306,8 @@ class Run:
 
     def end(self, timeout: float = 120) -> None:
         """Declare all streams ended: windows close, groups are emitted, queues are emptied; then stop."""
-        self._lift_budget()
+        if self.is_active:
+            decide_budget(self.control, None)
         self.control.note_end()
         kinds = [kind for kind, _ in self.control.read(0, len(self.control))]
         if "end" in kinds:
@@ -308,15 +320,9 @@ class Run:
 
     def drain(self, timeout: float = 120) -> None:
         """Finish the work that budgets left in queues, then stop; the streams may go on in a later run."""
-        self._lift_budget()
-        self.decide("continue", timeout=timeout)
+        self.decide(BUDGET, {"ns": None}, timeout)
         self._await_loop(timeout)
         self.stop()
-
-    def _lift_budget(self) -> None:
-        self._controllers.end_budget()
-        if self.is_active:
-            self.control.append(BUDGET, {"ns": None})
 
     def stop(self) -> None:
         """Stop now; a micro-batch under way is repeated by the next start, under the same number. Stopping twice is fine."""

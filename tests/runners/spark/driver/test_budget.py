@@ -1,4 +1,4 @@
-"""A time budget becomes priced work for every shard, and work that was put off is taken up again."""
+"""A time budget becomes priced work for every shard."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ pytest.importorskip("pyspark")
 
 from penstock.errors import InvalidDeclaration
 from penstock.runners.spark.data_path.control import ControlLog
-from penstock.runners.spark.driver.budget import BudgetController, nanoseconds, share_of_shard
-from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.budget import decide_budget, nanoseconds, share_of_shard
 
 
-def report(epoch: int, backlog: int) -> BatchReport:
-    """Spark counts decisions as input rows too, so there are always some."""
-    return BatchReport(epoch, 0, 2, backlog=backlog)
-
-
-def test_a_backlog_is_worked_off_although_no_row_comes_any_more(tmp_path: Path) -> None:
+def test_a_budget_that_holds_already_is_not_decided_again(tmp_path: Path) -> None:
     log = ControlLog(tmp_path)
-    controller = BudgetController(log, 5_000, lambda: None)
-    for epoch, backlog in enumerate((500, 300, 0)):
-        controller.hear(report(epoch, backlog))
-    assert log.read(0, len(log)) == [("budget", {"ns": 5_000}), ("continue", {}), ("continue", {})]
+    for ns in (None, 5_000, 5_000, None, None, 7_000):
+        decide_budget(log, ns)
+    assert log.read(0, len(log)) == [("budget", {"ns": 5_000}), ("budget", {"ns": None}), ("budget", {"ns": 7_000})]
 
 
 @pytest.mark.parametrize(("shards", "cores", "share"), [(1, 2, 800), (2, 2, 800), (3, 2, 400), (5, 2, 266), (2, 0, 400)])
