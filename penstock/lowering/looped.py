@@ -2,7 +2,7 @@
 
 A stateful stage costs as much as everything else in a micro-batch of a few thousand rows. In one stage all operators share one
 kernel, one budget and one commit; rows that need another partitioning pay one more, short micro-batch. Answers are the same,
-because only frontiers decide what is final.
+because only frontiers decide what is final. What queries ask of the service holds as before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import replace
 
 from penstock.kernel.graph import Graph
+from penstock.kernel.work import Terms
 from penstock.lowering.jobs import Exchange, Job, Stage
 
 
@@ -22,11 +23,16 @@ def looped(job: Job) -> Job:
     exchanges: dict[str, Exchange] = {}
     for stage in job.stages:
         exchanges |= stage.exchanges
+    terms: dict[str, Terms] = {}
+    for graph in graphs:
+        terms |= graph.terms
     whole = Graph(
         tuple(node for graph in graphs for node in graph.nodes),
         tuple(entry for graph in graphs for entry in graph.entries),
         {name: port for graph in graphs for name, port in graph.outputs.items()},
         hashlib.sha256("|".join(["loop", *(graph.fingerprint for graph in graphs)]).encode()).hexdigest()[:16],
+        terms=terms,
+        timed=frozenset().union(*(graph.timed for graph in graphs)),
     )
     sources = tuple(source for stage in job.stages for source in stage.sources)
     return replace(job, stages=(Stage(job.stages[0].level, whole, sources, exchanges),))

@@ -16,7 +16,7 @@ class Chain(ServesOperators):
 
     A progress chart shows how much memory is left of a row after how much work. Queues are nearly as short as they can be;
     answers come late and in gusts, because operators of equal segments interleave. `segment` has the same envelope and runs
-    its parts as one. An operator that several inputs reach has the mean of its slopes.
+    its parts as one. An operator that several inputs reach has the mean of its slopes, by rates of arrival.
 
     Notes
     -----
@@ -42,4 +42,4 @@ class Chain(ServesOperators):
         for tree in paths(plan):
             for block in memory_optimal_blocks(tree):
                 for step in block.steps:
-                    yield Priority(step.operator, block.capacity, partial(block_text, block))
+                    yield Priority(step.operator, block.capacity, partial(block_text, block), tree.price.rate)

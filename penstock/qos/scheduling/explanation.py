@@ -39,6 +39,17 @@ def per_second(in_a_nanosecond: float, what: str) -> str:
     return f"{number_text(in_a_nanosecond * 1e9)} {what}/s"
 
 
+def arriving_text(rate: float) -> str:
+    """How much a path counts in a mean; nothing where all paths count the same, as nobody knows.
+
+    Examples
+    --------
+    >>> arriving_text(1_500), arriving_text(0)
+    (' (1,500 rows/s arrive)', '')
+    """
+    return f" ({number_text(rate)} rows/s arrive)" if rate > 0 else ""
+
+
 def operators_text(operators: Iterable[str]) -> str:
     """Names as a list.
 

@@ -15,7 +15,7 @@ class Greedy(ServesOperators):
     """Serve the operator with the largest memory release capacity of its own.
 
     It does not see that a slow operator may stand before one that releases much: `chain` and `segment` do. Choose it only
-    to compare. An operator that several inputs reach has the mean of its capacities.
+    to compare. An operator that several inputs reach has the mean of its capacities, by rates of arrival.
 
     References
     ----------
@@ -35,4 +35,5 @@ class Greedy(ServesOperators):
     def priorities(self, plan: WorkPlan) -> Iterable[Priority]:
         for tree in paths(plan):
             for step in tree.walk():
-                yield Priority(step.operator, release_capacity([step]), partial(release_text, step.released, step.time_ns))
+                figures = partial(release_text, step.released, step.time_ns)
+                yield Priority(step.operator, release_capacity([step]), figures, tree.price.rate)

@@ -42,7 +42,7 @@ class PathAnswers(ServesStretches):
 def _stretch(plan: WorkPlan, tree: Step) -> Stretch:
     steps = tuple(tree.walk())
     answers = sum(step.rows_out * plan.terms_of(query).weight for step in steps for query in step.answers)
-    return Stretch(steps, per_ns(answers, time_ns(steps)), partial(_figures, steps, answers))
+    return Stretch(steps, per_ns(answers, time_ns(steps)), partial(_figures, steps, answers), tree.price.rate)
 
 
 def _figures(steps: tuple[Step, ...], answers: float) -> str:

@@ -44,7 +44,7 @@ class PathCapacity(ServesStretches):
 
 
 def _stretch(tree: Step) -> Stretch:
-    return Stretch(tuple(tree.walk()), path_capacity(tree), partial(_figures, tree))
+    return Stretch(tuple(tree.walk()), path_capacity(tree), partial(_figures, tree), tree.price.rate)
 
 
 def _figures(tree: Step) -> str:

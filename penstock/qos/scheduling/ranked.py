@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.kernel.work import Choice, WaitingWork, WorkPlan
+from penstock.qos.scheduling.explanation import arriving_text
 from penstock.qos.scheduling.starvation import boosted, urgencies
 
 
@@ -20,11 +21,14 @@ class Priority:
         More is served first.
     figures
         Where it comes from, for people.
+    rate
+        Rows that enter its path each second; 0: nobody knows.
     """
 
     operator: str
     value: float
     figures: Callable[[], str]
+    rate: float = 0.0
 
 
 def levels_of(values: Sequence[float]) -> list[int]:
@@ -39,10 +43,23 @@ def levels_of(values: Sequence[float]) -> list[int]:
     return [level[value] for value in values]
 
 
-def mean(values: Iterable[float]) -> float:
-    """In order of size, so that the order of paths does not show in the last digit."""
+def mean(values: Iterable[tuple[float, float]]) -> float:
+    """Of values on several paths, by the rows that enter each path per second; where nobody knows (0), by the mean of the others.
+
+    Summed in order of size, so that the order of paths does not show in the last digit.
+
+    Examples
+    --------
+    >>> mean([(10.0, 300), (2.0, 100)]), mean([(10.0, 0), (2.0, 0)]), mean([(9.0, 300), (3.0, 100), (2.0, 0)])
+    (8.0, 6.0, 5.666666666666667)
+    """
     found = sorted(values)
-    return found[0] if len(found) == 1 else sum(found) / len(found)
+    known = [rate for _, rate in found if rate > 0]
+    usual = sum(sorted(known)) / len(known) if known else 1.0
+    if all(value == found[0][0] for value, _ in found):
+        return found[0][0]
+    rates = [rate if rate > 0 else usual for _, rate in found]
+    return sum(value * rate for (value, _), rate in zip(found, rates, strict=True)) / sum(rates)
 
 
 class ServesOperators:
@@ -64,7 +81,7 @@ class ServesOperators:
         self._places: dict[str, int] = {}
 
     def priorities(self, plan: WorkPlan) -> Iterable[Priority]:
-        """Of all operators; several of one operator are taken at their mean."""
+        """Of all operators; several of one operator are taken at their mean, by rates of arrival."""
         raise NotImplementedError
 
     def plan(self, plan: WorkPlan) -> None:
@@ -109,8 +126,8 @@ def _means(priorities: Iterable[Priority]) -> dict[str, Priority]:
 def _merged(same: list[Priority]) -> Priority:
     if len(same) == 1:
         return same[0]
-    return Priority(same[0].operator, mean(priority.value for priority in same), lambda: _mean_text(same))
+    return Priority(same[0].operator, mean((priority.value, priority.rate) for priority in same), lambda: _mean_text(same))
 
 
 def _mean_text(same: list[Priority]) -> str:
-    return f"the mean of {' and '.join(priority.figures() for priority in same)}"
+    return f"the mean of {' and '.join(f'{priority.figures()}{arriving_text(priority.rate)}' for priority in same)}"

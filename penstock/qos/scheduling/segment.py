@@ -18,8 +18,8 @@ class Segment(ServesStretches):
     -----
     Differs from the book: it takes the strategy to be optimal, which it is up to one slice per path. Its exponential search
     for segments where paths branch is replaced by an equal one in O(n log n) steps per level. Segments of the same operators
-    on several paths have the mean of their capacities; a segment is served if anything waits in it, not only at its first
-    operator.
+    on several paths have the mean of their capacities, by rates of arrival; a segment is served if anything waits in it, not
+    only at its first operator.
 
     References
     ----------

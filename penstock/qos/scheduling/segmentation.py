@@ -98,13 +98,13 @@ def two_blocks(tree: Step) -> list[Block]:
 
 def segments(plan: WorkPlan, cut: Cut) -> list[Stretch]:
     """Segments of all paths; one that is part of another is left out. The order of paths does not matter."""
-    found = merged(_stretch(block) for tree in paths(plan) for block in cut(tree))
+    found = merged(_stretch(tree, block) for tree in paths(plan) for block in cut(tree))
     sets = [stretch.operators for stretch in found]
     return [stretch for stretch, own in zip(found, sets, strict=True) if not any(own < other for other in sets)]
 
 
-def _stretch(block: Block) -> Stretch:
-    return Stretch(block.steps, block.capacity, partial(block_text, block))
+def _stretch(tree: Step, block: Block) -> Stretch:
+    return Stretch(block.steps, block.capacity, partial(block_text, block), tree.price.rate)
 
 
 def block_text(block: Block) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.kernel.work import Choice, Queue, WaitingWork, WorkPlan
-from penstock.qos.scheduling.explanation import step_text
+from penstock.qos.scheduling.explanation import arriving_text, step_text
 from penstock.qos.scheduling.ranked import levels_of, mean
 from penstock.qos.scheduling.starvation import boosted, urgencies
 from penstock.qos.scheduling.trees import Step
@@ -30,6 +30,8 @@ class Stretch:
     steps: tuple[Step, ...]
     priority: float
     figures: Callable[[], str]
+    #: Rows that enter its path each second; 0: nobody knows.
+    rate: float = 0.0
     #: What it was merged of.
     parts: tuple[Stretch, ...] = ()
 
@@ -50,7 +52,7 @@ def serving_order(steps: Iterable[Step]) -> list[str]:
 def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
     """Stretches of the same operators, reached from several entrances, become one with the mean of their priorities.
 
-    Rates of arrival are unknown to a plan, so all entrances count the same.
+    An entrance counts by the rows that arrive there; all count the same where nobody knows.
     """
     same: dict[frozenset[str], list[Stretch]] = {}
     for stretch in stretches:
@@ -62,7 +64,8 @@ def _mean(found: list[Stretch]) -> Stretch:
     if len(found) == 1:
         return found[0]
     steps = tuple(step for stretch in found for step in stretch.steps)
-    return Stretch(steps, mean(stretch.priority for stretch in found), found[0].figures, tuple(found))
+    priority = mean((stretch.priority, stretch.rate) for stretch in found)
+    return Stretch(steps, priority, found[0].figures, sum(stretch.rate for stretch in found), tuple(found))
 
 
 class ServesStretches:
@@ -145,7 +148,7 @@ def _lines(at: int, stretch: Stretch) -> Iterable[str]:
     if stretch.parts:
         yield f"{at}. on {len(stretch.parts)} paths, by the mean of"
         for part in stretch.parts:
-            yield f"   {part.figures()}"
+            yield f"   {part.figures()}{arriving_text(part.rate)}"
             yield from (f"     {step_text(step)}" for step in part.steps)
     else:
         yield f"{at}. {stretch.figures()}"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from penstock.kernel.work import Item, WaitingWork
 from penstock.model.elements import Heartbeat
 from penstock.qos.scheduling.chain import Chain
@@ -72,6 +76,33 @@ def test_an_operator_that_several_inputs_reach_has_the_mean_of_its_slopes() -> N
         policy.plan(plan)
         assert drained(policy, waiting(plan, less1=1, j=1, more1=1, a=1)) == ["a", "more1", "j", "less1"]
         assert any("the mean of" in text for text in policy.explained())
+
+
+@pytest.mark.parametrize(
+    ("rate_of_a", "rate_of_b", "order"),
+    [
+        (0, 0, ["a", "more1", "j", "less1"]),
+        (70, 70, ["a", "more1", "j", "less1"]),
+        # Nobody knows how much comes on the other path: as much, then.
+        (70, 0, ["a", "more1", "j", "less1"]),
+        (90, 10, ["a", "more1", "less1", "j"]),
+        (10, 90, ["a", "j", "more1", "less1"]),
+    ],
+)
+@pytest.mark.parametrize("make", [Chain, Greedy])
+def test_in_this_mean_a_slope_counts_by_the_rows_that_arrive_on_its_path(
+    make: type[Chain] | type[Greedy], rate_of_a: float, rate_of_b: float, order: list[str]
+) -> None:
+    plan = plan_of(
+        operator("a", replace(per_unit(10.0, 0.1), rate=rate_of_a), to="j.0", entrances=(0,)),
+        operator("b", replace(per_unit(10.0, 0.1), rate=rate_of_b), to="j.1", entrances=(0,)),
+        operator("j", per_unit(1.0), per_unit(3.0), answers="q"),
+        *line("less", per_unit(1.9)),
+        *line("more", per_unit(2.1)),
+    )
+    policy = make()
+    policy.plan(plan)
+    assert drained(policy, waiting(plan, less1=1, j=1, more1=1, a=1)) == order
 
 
 def test_nothing_is_picked_when_nothing_waits() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.kernel.work import PlannedOperator, Price, WorkPlan
 from penstock.qos.scheduling.capacities import bottom_up, path_capacity, paths, release_capacity
+from penstock.qos.scheduling.path_answers import PathAnswers
+from penstock.qos.scheduling.path_capacity import PathCapacity
 from penstock.qos.scheduling.segment import Segment
 from penstock.qos.scheduling.segmentation import (
     Block,
@@ -275,6 +279,30 @@ def test_the_same_segment_of_two_paths_has_the_mean_of_their_capacities() -> Non
     }
 
 
+def test_segments_of_the_same_operators_have_the_mean_of_their_capacities_by_rates_of_arrival() -> None:
+    plan = plan_of(
+        operator("a", replace(exact("10", "1/10"), rate=300), to="j.0", entrances=(0,)),
+        operator("b", replace(exact("10", "1/10"), rate=100), to="j.1", entrances=(0,)),
+        operator("j", exact("1"), exact("3"), answers="q"),
+    )
+    (found,) = [stretch for stretch in segments(plan, memory_optimal_blocks) if stretch.operators == frozenset("j")]
+    assert found.priority * UNIT_NS == (300 * 1 + 100 * 3) / 400
+
+
+def test_an_entrance_without_a_known_rate_counts_like_the_mean_of_the_others() -> None:
+    both = operator("j", replace(exact("1"), rate=300), replace(exact("3"), rate=100), exact("8"), entrances=(0, 1, 2), answers="q")
+    (found,) = segments(plan_of(both), memory_optimal_blocks)
+    assert found.priority * UNIT_NS == pytest.approx((300 * 1 + 100 * 3 + 200 * 8) / 600)
+
+
+def test_paths_of_the_same_operators_have_the_mean_of_their_capacities_by_rates_of_arrival() -> None:
+    """Both inputs of a self-join lead through it; ten times as much comes on the slow one."""
+    plan = plan_of(operator("j", replace(exact("1"), rate=1_000), replace(exact("3"), rate=100), entrances=(0, 1), answers="q"))
+    for policy in (PathCapacity(), PathAnswers()):
+        (found,) = policy.stretches(plan)
+        assert found.priority * UNIT_NS == pytest.approx((1_000 * 1 + 100 * 3) / 1_100)
+
+
 def test_it_is_said_where_a_mean_comes_from() -> None:
     policy = Segment()
     policy.plan(
@@ -291,6 +319,17 @@ def test_it_is_said_where_a_mean_comes_from() -> None:
         "     'j': 1 s and 10 B per row, selectivity 1; rows that reach it: 0.1 per row that enters",
         "   segment 'j': 60 B/s, as a row that enters releases 20 B in 333.3 ms",
         "     'j': 333.3 ms and 20 B per row, selectivity 1; rows that reach it: 1 per row that enters",
+    ]
+
+
+def test_it_is_said_by_what_a_mean_is_weighted() -> None:
+    policy = PathCapacity()
+    fast, slow = replace(per_unit(1.0, 1.0, 10), rate=1_000.0), replace(per_unit(4.0, 1.0, 10), rate=3_000.0)
+    policy.plan(plan_of(operator("j", fast, slow, entrances=(0, 1), answers="q")))
+    assert [line for line in policy.explained() if "path" in line] == [
+        "1. on 2 paths, by the mean of",
+        "   path 'j': 1 rows/s, as a row takes 1 s (1,000 rows/s arrive)",
+        "   path 'j': 4 rows/s, as a row takes 250 ms (3,000 rows/s arrive)",
     ]
 
 
