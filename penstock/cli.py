@@ -6,6 +6,7 @@ Commands import what they need when they run: those that only read text start no
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from penstock.errors import Defect, Interrupted, PenstockError, UserError
 from penstock.experiments.table import REPRODUCTIONS
 from penstock.qos.scheduling.table import POLICIES, make_policy
 
-_USER_ERROR, _FAILURE, _INTERRUPTED = 2, 1, 130
+_USER_ERROR, _FAILURE, _INTERRUPTED, _CLOSED_OUTPUT = 2, 1, 130, 141
 
 
 class Commands(TyperGroup):
@@ -41,6 +42,10 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             _complain("stopped at once; unfinished work is repeated when the run continues")
             raise typer.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read the output has seen enough, as `| head` has; what is still buffered must not complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_CLOSED_OUTPUT) from None
         except Exception as error:
             if ctx.params.get("debug"):
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -190,3 +191,14 @@ def test_check_refuses_a_hint_that_would_stop_the_run(tmp_path: Path) -> None:
     result = penstock("check", str(file))
     assert result.exit_code == 2
     assert "Did you mean 'spread'?" in result.output
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_fault() -> None:
+    """`penstock explain auction | head` closes the pipe after a few lines."""
+    command = [sys.executable, "-m", "penstock", "explain", "auction"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert done.stderr == ""
+    assert done.returncode == 141  # as of a program that SIGPIPE has ended
