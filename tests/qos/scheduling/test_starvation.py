@@ -85,6 +85,27 @@ def test_a_replay_goes_on_where_the_policy_stood() -> None:
     assert picks(again, work, 4) == picks(policy, work, 4) == "LHHL"
 
 
+def test_picks_for_the_oldest_bound_no_wait_by_the_number_of_paths() -> None:
+    """Y6 of the specification says `p x number of paths`: a path whose backlog is older takes all these picks until it is gone."""
+    every, backlog, paths = 5, 20, 3
+    plan = plan_of(*line("H", per_unit(10.0)), *line("L", per_unit(1.0)), *line("M", per_unit(1.1)))
+    policy, work = StarvationFree(PathCapacity(), oldest_every=every), WaitingWork(plan)
+    policy.plan(plan)
+    for number in range(backlog):
+        work.add("L1", Item(0, rows(1), number, number))
+    work.add("M1", Item(0, rows(1), backlog, backlog))
+    served = 0
+    while served < every * (backlog + 2):
+        served += 1
+        work.add("H1", Item(0, rows(1), backlog + served, backlog + served))
+        choice = policy.pick(work)
+        assert choice is not None
+        work.take(choice)
+        if choice.operator == "M1":
+            break
+    assert served == every * (backlog + 1) > every * paths
+
+
 class Hears(PathCapacity):
     """Counts what comes in."""
 
