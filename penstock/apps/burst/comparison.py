@@ -68,7 +68,7 @@ class Load:
 
 @dataclass(slots=True)
 class Moment:
-    """After one micro-batch: seconds since the stream began, milliseconds of latency by query, and what the queues hold."""
+    """After one micro-batch: seconds since the stream began, latency of the queries that answered, and what the queues hold."""
 
     second: float
     latency_ms: Mapping[str, int]
@@ -104,7 +104,12 @@ class Side:
     def _hear(self, status: BatchStatus, report: BatchReport, burst_begins: float) -> None:
         self.last = status
         second = report.batch_ns / 1e9 - self.began
-        latencies = {query.query: query.latency_ms for query in status.service if query.latency_ms is not None}
+        before = {query: times.rows for query, times in self._before.items()}
+        latencies = {
+            served.query: served.latency_ms
+            for served in status.service
+            if served.latency_ms is not None and served.answers > before.get(served.query, 0)
+        }
         held = sum(counters.get("queue_bytes", 0) for counters in report.operators.values())
         self.moments.append(Moment(second, latencies, report.backlog, held))
         self.work_ns += report.work_ns
