@@ -22,6 +22,8 @@ from penstock.errors import Defect, Interrupted, PenstockError, UserError
 from penstock.experiments.table import REPRODUCTIONS
 from penstock.qos.scheduling.table import POLICIES, make_policy
 
+#: Of an option that names a strategy.
+_WHICH_POLICY = f"Which waiting work goes first: {', '.join(POLICIES)}; with parameters: threshold(memory='200 MB')."
 _USER_ERROR, _FAILURE, _INTERRUPTED, _CLOSED_OUTPUT = 2, 1, 130, 141
 
 
@@ -67,10 +69,14 @@ def _complain(text: str) -> None:
     Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
 
 
-def _known_policy(name: str | None) -> str | None:
-    if name is not None:
-        make_policy(name)
-    return name
+def _known_policy(written: str | None) -> str | None:
+    """As behind SET POLICY, so with parameters or without."""
+    if written is not None:
+        from penstock.language.application import parse_policy
+
+        chosen = parse_policy(written)
+        make_policy(chosen.name, chosen.parameters)
+    return written
 
 
 app = typer.Typer(
@@ -107,7 +113,11 @@ def run(
     master: Annotated[str | None, typer.Option(help="Spark master as for spark-submit, such as local[4].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
     policy: Annotated[
-        str | None, typer.Option(callback=_known_policy, help=f"Which waiting work goes first: {', '.join(POLICIES)}.")
+        str | None,
+        typer.Option(
+            callback=_known_policy,
+            help=_WHICH_POLICY,
+        ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Time operators may work per micro-batch, such as '800 ms'.")] = None,
     quarantine: Annotated[Path | None, typer.Option(help="Directory for refused rows. Default: in the checkpoint.")] = None,
@@ -154,12 +164,12 @@ def explain(
 ) -> None:
     """Show how an application would run: operators, rounds, keys, and what bounds the state."""
     from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins, read_prices
+    from penstock.language.application import parse_policy
     from penstock.lowering.explain import explain as explained
-    from penstock.model.service import ChosenPolicy
 
     filters, joins = (read_filter_statuses(checkpoint), read_joins(checkpoint)) if checkpoint else ((), ())
     prices = read_prices(checkpoint) if checkpoint else ()
-    chosen = ChosenPolicy(policy) if policy else None
+    chosen = parse_policy(policy) if policy else None
     _print(explained(read_catalog(file), shards, filters, joins, chosen, prices), as_json)
 
 

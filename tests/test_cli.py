@@ -112,6 +112,20 @@ def test_an_unknown_policy_is_answered_with_the_nearest_name(bounded: str) -> No
     assert "Did you mean 'round_robin'?" in result.stderr
 
 
+def test_the_policy_of_an_option_may_have_parameters(bounded: str) -> None:
+    result = penstock("explain", bounded, "--policy", "threshold(memory='200 MB')")
+    assert result.exit_code == 0, result.stderr
+    assert "200.0 MB" in result.stdout
+    for wrong in ("threshold", "threshold(memory='no')", "threshold(memory='1 MB', memory='1 MB')"):
+        assert penstock("run", bounded, "--policy", wrong).exit_code == 2
+
+
+def test_explain_refuses_a_policy_by_deadlines_without_a_validity(bounded: str) -> None:
+    result = penstock("explain", bounded, "--policy", "deadline")
+    assert result.exit_code == 2
+    assert "no query says how long" in result.stderr
+
+
 def test_a_mistake_in_the_text_is_shown_at_its_place_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "wrong.sql"
     file.write_text(BOUNDED.replace("SELECT item", "SELECT itm"))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.apps.reading import read_text
+from penstock.apps.reading import read_catalog, read_text
 from penstock.errors import RefusedByRun, UserError
 from penstock.language.application import read_utf8
 from penstock.runners.destinations import refuse_shared_directories
@@ -17,6 +17,7 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.checkpoints.lock import is_held
+from penstock.runners.spark.driver.policies import Policies, Told, policy_of_steps
 from penstock.runners.spark.driver.requests import ask
 from penstock.runners.spark.ownership.directories import check_local_directories
 
@@ -68,7 +69,8 @@ def changes_text(changes: Changes) -> str:
 def difference(name: str, checkpoint: Path, reset: Collection[str] = ()) -> Difference:
     """What a start of an application would do with the state of a checkpoint; changes nothing."""
     place, edition, shards = _known(checkpoint)
-    _, changes = changed(edition, shards, file=read_text(name)[0], reset=reset, now_us=_now_us())
+    following, changes = changed(edition, shards, file=read_text(name)[0], reset=reset, now_us=_now_us())
+    Policies(place).check_start(Told(read_catalog(name).policy), following.catalog)
     return Difference(place.directory, changes)
 
 
@@ -97,9 +99,12 @@ def _change(checkpoint: Path, kind: str, text: str) -> Changes:
     try:
         following, changes = changed(edition, shards, later=[(kind, text)], now_us=_now_us())
         refuse_incompatible(changes, f"checkpoint '{checkpoint}'")
+        policies, wish = Policies(place), policy_of_steps([(kind, text)], following.name)
+        policies.check(wish, following.catalog)
         refuse_shared_directories(following.catalog)
         check_local_directories(following.catalog, place, str(place.directory / "quarantine"), append=False)
         place.settle_edition(following)
+        policies.wish(wish)
         return changes
     finally:
         place.lock.release()

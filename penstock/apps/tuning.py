@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.apps.reading import read_text
 from penstock.errors import InvalidOption, StateFormat, UserError
+from penstock.language.application import parse_policy
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, tuning
@@ -31,7 +32,9 @@ def tune_application(name: str, query: str, settings: list[str], checkpoint: Pat
 def set_policy(name: str, policy: str, settings: list[str], checkpoint: Path) -> int:
     """Let another strategy choose the work of the run of a checkpoint; returns the decision's number."""
     place, job = _running(name, checkpoint)
-    decision = Control(0, POLICY, {"name": policy, **parse_settings(settings, "penstock policy", "max_age='10 seconds'")})
+    written = parse_policy(policy)
+    more = parse_settings(settings, "penstock policy", "max_age='10 seconds'")
+    decision = Control(0, POLICY, {"name": written.name, **written.parameters, **more})
     check_decision(job, decision)
     return _decided(place, decision)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from penstock.errors import InvalidDeclaration, InvalidPlan, NotText, UnknownStream, UserError
 from penstock.language.constraint_clauses import ConstraintStatement
 from penstock.language.constraints import declare_constraints
-from penstock.language.dialect import Statement, parse_query_statement, parse_statements
+from penstock.language.dialect import Statement, parse_policy_statement, parse_query_statement, parse_statements
 from penstock.language.functions import declare_function
 from penstock.language.generators import check_references
 from penstock.language.quality_clauses import PolicyStatement, chosen_policy
@@ -29,6 +29,7 @@ from penstock.language.streams import declare
 from penstock.language.syntax import FunctionStatement, QueryStatement, StreamStatement, Word
 from penstock.model.declarations import StreamDeclaration
 from penstock.model.nesting import DEEPEST_PLAN, make_room, on_deep_stack, too_deep
+from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog, ContinuousQuery
 
 
@@ -74,6 +75,25 @@ def read_utf8(path: Path) -> str:
 def extend(catalog: Catalog, text: str, now: int | None = None) -> None:
     """Add the statements of a text to what a catalog holds already."""
     on_deep_stack(lambda: _Application(catalog, now).add(parse_statements(text, f"application '{catalog.name}'")))
+
+
+def parse_policy(text: str) -> ChosenPolicy:
+    """Read a strategy as `SET POLICY` names it, without these two words.
+
+    Examples
+    --------
+    >>> parse_policy("threshold (memory = '200 MB')").parameters
+    {'memory': '200 MB'}
+    """
+    if text.isprintable() and not set(text) & set("()'\""):
+        return ChosenPolicy(text.strip().lower())  # whether there is such a strategy is judged by who knows them
+    return chosen_policy(parse_policy_statement(text))
+
+
+def policy_in(text: str, name: str = "app") -> ChosenPolicy | None:
+    """The strategy that a text sets; None if it sets none."""
+    statements = on_deep_stack(lambda: parse_statements(text, f"application '{name}'"))
+    return next((chosen_policy(statement) for statement in statements if isinstance(statement, PolicyStatement)), None)
 
 
 def parse_query(text: str, catalog: Catalog, now: int | None = None) -> ContinuousQuery:

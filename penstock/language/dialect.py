@@ -358,6 +358,14 @@ def parse_query_statement(sql: str, source: str) -> QueryStatement:
     raise SyntaxMistake("expected exactly one query: CREATE CQ name AS SELECT …, or SELECT …", place)
 
 
+def parse_policy_statement(sql: str) -> PolicyStatement:
+    """What follows SET POLICY."""
+    found = _parsed(f"SET POLICY {sql}", "SET POLICY")
+    if len(found) == 1 and isinstance(found[0], PolicyStatement):
+        return found[0]
+    raise SyntaxMistake("expected one strategy, such as segment or threshold (memory = '200 MB')", Place("SET POLICY"))
+
+
 def _split(tokens: list[Token]) -> list[list[Token]]:
     """Tokens of each statement; empty statements are dropped."""
     statements: list[list[Token]] = [[]]

@@ -103,7 +103,11 @@ class QualityParser(ClauseParser):
 
 def chosen_policy(statement: PolicyStatement) -> ChosenPolicy:
     """Whether there is such a strategy is judged by who knows them."""
-    parameters = {name.text.lower(): value for name, value in statement.parameters}
+    parameters: dict[str, Any] = {}
+    for name, value in statement.parameters:
+        if name.text.lower() in parameters:
+            raise InvalidDeclaration(f"the parameter '{name.text}' stands twice; keep one", name.place)
+        parameters[name.text.lower()] = value
     return ChosenPolicy(statement.name.text.lower(), parameters, statement.name.place)
 
 

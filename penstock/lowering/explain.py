@@ -253,6 +253,7 @@ def explain(
     explained = [_explained(query, job, judged, users) for query in final.in_order()]
     clocked = tuple(clock_lines(final))
     check_policy(catalog)
+    check_policy(catalog, policy)
     shown = policy or catalog.policy
     scheduling = scheduling_lines(looped(job), shown, prices) if shown is not None else []
     return Explanation(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from penstock.errors import InvalidConfiguration, PenstockError, suggestion
+from penstock.errors import InvalidConfiguration, InvalidDeclaration, PenstockError, suggestion
 from penstock.kernel.contracts import Explained
 from penstock.kernel.work import Price, Terms, with_news
 from penstock.lowering.jobs import Job
@@ -16,7 +16,7 @@ from penstock.model.elements import BUDGET, POLICY, STATISTICS, Control
 from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
 from penstock.qos.scheduling.checks import check_validity
-from penstock.qos.scheduling.table import DEFAULT, POLICIES, make_policy
+from penstock.qos.scheduling.table import DEFAULT, POLICIES, make_policy, weighted_queries
 
 _FIGURES = tuple(item.name for item in fields(Price))
 
@@ -28,29 +28,50 @@ def check_scheduling(job: Job, decision: Control) -> None:
     elif decision.kind == POLICY:
         named = dict(decision.detail)
         chosen = ChosenPolicy(str(named.pop("name", "")), named)
-        check_strategy(chosen, [terms for stage in job.stages for terms in stage.graph.terms.values()])
+        check_strategy(chosen, {query: terms for stage in job.stages for query, terms in stage.graph.terms.items()})
     elif decision.kind == STATISTICS:
         _check_prices(job, decision.detail)
 
 
-def check_policy(catalog: Catalog) -> None:
-    """Refuse a strategy that the text names and that cannot be."""
-    chosen = catalog.policy
+def check_policy(catalog: Catalog, chosen: ChosenPolicy | None = None) -> None:
+    """Refuse a strategy for an application that cannot be; None: the one that its text names, if it does."""
+    chosen = chosen or catalog.policy
     if chosen is None:
         return
     try:
-        check_strategy(chosen, (terms_of(catalog, query) for query in catalog.queries))
+        check_strategy(chosen, _terms(catalog))
     except PenstockError as error:
         if chosen.place is not None:
             error.at(chosen.place)
         raise
 
 
-def check_strategy(chosen: ChosenPolicy, terms: Iterable[Terms]) -> None:
-    """Refuse one that does not exist, or goes by deadlines where there are none."""
+def check_policy_stays(catalog: Catalog, chosen: ChosenPolicy) -> None:
+    """Refuse other queries for which the strategy that works would mean nothing. It may name queries that are gone."""
+    if chosen.name in POLICIES and POLICIES[chosen.name].by_deadline:
+        check_validity(chosen.name, _terms(catalog).values())
+
+
+def _terms(catalog: Catalog) -> dict[str, Terms]:
+    return {query.name: terms_of(catalog, query.name) for query in catalog.queries.values()}
+
+
+def check_strategy(chosen: ChosenPolicy, terms: Mapping[str, Terms]) -> None:
+    """Refuse one that does not exist, goes by deadlines where there are none, or names queries that are not there.
+
+    Parameters
+    ----------
+    terms
+        Of all queries, by name.
+    """
     make_policy(chosen.name, chosen.parameters)
     if POLICIES[chosen.name].by_deadline:
-        check_validity(chosen.name, terms)
+        check_validity(chosen.name, terms.values())
+    known = [query.lower() for query in terms]
+    for query in weighted_queries(chosen.name, chosen.parameters):
+        if query.lower() not in known:
+            found = f"scheduling strategy '{chosen.name}' has a weight for query '{query}', which is not there"
+            raise InvalidDeclaration(f"{found}; {suggestion(query, terms)}")
 
 
 def scheduling_lines(job: Job, policy: ChosenPolicy | None, told: Iterable[Mapping[str, Any]] = ()) -> list[str]:

@@ -130,7 +130,27 @@ def one_of(*choices: str) -> Callable[[object], str]:
 
 
 def weights(written: object) -> dict[str, float]:
-    """Reads positive numbers by name."""
+    """Reads positive numbers by name: a mapping, or a text.
+
+    Examples
+    --------
+    >>> weights({"alerts": 2}), weights("alerts=2, pace = 0.5")
+    ({'alerts': 2.0}, {'alerts': 2.0, 'pace': 0.5})
+    """
+    if isinstance(written, str):
+        written = _pairs(written)
     if not isinstance(written, Mapping):
         raise InvalidDeclaration(f"{written!r} is no mapping from queries to weights")
     return {str(name): number(above=0)(weight) for name, weight in written.items()}
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in text.split(","):
+        name, equals, weight = (part.strip() for part in item.partition("="))
+        if not (name and equals and weight):
+            raise InvalidDeclaration(f"'{item.strip()}' is no query with its weight; write for example 'alerts=10, report=1'")
+        if name.lower() in map(str.lower, found):
+            raise InvalidDeclaration(f"the query '{name}' stands twice")
+        found[name] = weight
+    return found

@@ -50,19 +50,34 @@ class PathShare(ServesStretches):
         for tree in found:
             operators = frozenset(step.operator for step in tree.walk())
             same.setdefault(operators, []).append((tree, tree.price.rate or usual))
-        return [_stretch(plan, arriving) for arriving in same.values()]
+        return [_stretch(plan, arriving, bool(known)) for arriving in same.values()]
 
 
-def _stretch(plan: WorkPlan, arriving: list[tuple[Step, float]]) -> Stretch:
+def _stretch(plan: WorkPlan, arriving: list[tuple[Step, float]], is_any_known: bool) -> Stretch:
     """Operators with all that arrives for them: the inputs of a join are served together."""
     steps = tuple(step for tree, _ in arriving for step in tree.walk())
     queries = {query for step in steps for query in step.answers}
     weight = sum(plan.terms_of(query).weight for query in queries)
     share = sum(rate * time_ns(tree.walk()) for tree, rate in arriving)
-    return Stretch(steps, per_ns(weight, share), partial(_figures, arriving, share, weight))
+    figures = partial(_figures, arriving, share) if is_any_known else partial(_times, arriving)
+    return Stretch(steps, per_ns(weight, share), lambda: f"{figures()}; weight {number_text(weight)}")
 
 
-def _figures(arriving: list[tuple[Step, float]], share: float, weight: float) -> str:
-    names = operators_text(dict.fromkeys(step.operator for tree, _ in arriving for step in tree.walk()))
-    rows = " and ".join(f"{number_text(rate)} rows/s take {time_text(time_ns(tree.walk()))} each" for tree, rate in arriving)
-    return f"path {names}: {number_text(share / 1e7)} % of the processor, as {rows}; weight {number_text(weight)}"
+def _names(arriving: list[tuple[Step, float]]) -> str:
+    return operators_text(dict.fromkeys(step.operator for tree, _ in arriving for step in tree.walk()))
+
+
+def _times(arriving: list[tuple[Step, float]]) -> str:
+    """Where no rate is known, a share would be invented."""
+    times = " and ".join(time_text(time_ns(tree.walk())) for tree, _ in arriving)
+    return f"path {_names(arriving)}: a row takes {times}; how many rows come is not known, so all paths count alike"
+
+
+def _figures(arriving: list[tuple[Step, float]], share: float) -> str:
+    rows = " and ".join(_rows(tree, rate) for tree, rate in arriving)
+    return f"path {_names(arriving)}: {number_text(share / 1e7)} % of the processor, as {rows}"
+
+
+def _rows(tree: Step, rate: float) -> str:
+    guessed = "" if tree.price.rate > 0 else " (the mean of the others, as its own rate is not known)"
+    return f"{number_text(rate)} rows/s{guessed} take {time_text(time_ns(tree.walk()))} each"

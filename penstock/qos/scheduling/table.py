@@ -114,7 +114,11 @@ POLICIES: Mapping[str, Strategy] = {
     "weighted_round_robin": Strategy(
         "Operators take turns, those of queries with more weight more often.",
         WeightedRoundRobin,
-        (Parameter("weights", weights, None, "weights of queries by name, > 0; not given: their own"),),
+        (
+            Parameter(
+                "weights", weights, None, "weights of queries by name, such as 'alerts=10, report=1', > 0; not given: their own"
+            ),
+        ),
         starves=False,
     ),
     "fifo": Strategy("What has waited longest first, through to its answers: the shortest tail of latency.", Fifo, starves=False),
@@ -181,6 +185,19 @@ POLICIES: Mapping[str, Strategy] = {
         (Parameter("memory", size, 256_000_000, "for the queues of a shard, such as 200 MB, > 0"),),
     ),
 }
+
+
+def weighted_queries(name: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Queries that the parameters of a strategy name.
+
+    Examples
+    --------
+    >>> weighted_queries("weighted_round_robin", {"weights": "alerts=10, report=1"})
+    ('alerts', 'report')
+    """
+    named = (parameter.name for parameter in POLICIES[name].own if parameter.read is weights and parameter.name in parameters)
+    return tuple(query for parameter in named for query in weights(parameters[parameter]))
+
 
 #: The strategy of applications that name none.
 DEFAULT = "auto"

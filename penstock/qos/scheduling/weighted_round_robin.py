@@ -19,7 +19,8 @@ class WeightedRoundRobin:
     Parameters
     ----------
     weights
-        Of queries; others have the weight of their terms. An operator has the weights of all queries it works for.
+        Of queries, whose names are compared without case; others have the weight of their terms. An operator has the
+        weights of all queries it works for.
 
     References
     ----------
@@ -39,7 +40,7 @@ class WeightedRoundRobin:
     """
 
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
-        self._given = weights or {}
+        self._given = {query.lower(): weight for query, weight in (weights or {}).items()}
         self._weights: dict[str, float] = {}
         self._queries: Mapping[str, tuple[str, ...]] = {}
         self._places: dict[str, int] = {}
@@ -54,7 +55,7 @@ class WeightedRoundRobin:
 
     def _weight(self, plan: WorkPlan, queries: tuple[str, ...]) -> float:
         """Who works for nobody is visited like who works for one."""
-        return sum(self._given.get(query, plan.terms_of(query).weight) for query in queries) or 1.0
+        return sum(self._given.get(query.lower(), plan.terms_of(query).weight) for query in queries) or 1.0
 
     def pick(self, work: WaitingWork) -> Choice | None:
         if not work.waiting:

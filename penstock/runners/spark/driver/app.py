@@ -10,12 +10,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import InvalidDeclaration, UserError
-from penstock.language.application import parse_application, read_utf8
+from penstock.language.application import parse_application, parse_policy, read_utf8
 from penstock.lowering.jobs import Job
 from penstock.lowering.looped import looped
-from penstock.lowering.scheduling import check_strategy
+from penstock.lowering.scheduling import check_policy
 from penstock.lowering.stages import build_job
-from penstock.lowering.terms import terms_of
 from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
 from penstock.runners.destinations import refuse_shared_directories
@@ -24,6 +23,7 @@ from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.deployment import Functions
 from penstock.runners.spark.driver.launch import Launch, LaunchOptions
+from penstock.runners.spark.driver.policies import Policies, Told
 from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.ownership.directories import check_local_directories
 from penstock.runners.spark.processes.session import create_session, query_session
@@ -90,8 +90,9 @@ class App:
         available_now
             Process what is there and stop.
         policy
-            Which piece of waiting work runs next: the name of a strategy. None: the one that the text sets, else the one that
-            was set while the application ran, else the default. It matters with a budget; answers are always the same.
+            Which piece of waiting work runs next: a strategy as behind SET POLICY, such as "threshold(memory='200 MB')". The
+            newest wish holds: this one or that of the text if it is another than at the start before, else what was set last. It
+            matters with a budget; answers are always the same.
         budget
             Time the operators may work per micro-batch, such as "800 ms"; what is left over waits in queues.
         watch_joins
@@ -114,10 +115,8 @@ class App:
         whose state would mean something else is refused, unless it is in `reset`.
         """
         place = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        chosen = ChosenPolicy(policy) if isinstance(policy, str) else policy or self.catalog.policy
-        if chosen is not None:
-            check_strategy(chosen, (terms_of(self.catalog, query) for query in self.catalog.queries))
-        self.prepare(place, quarantine, append, reset)
+        told = self._told(policy)
+        self.prepare(place, quarantine, append, reset, told.option)
         try:
             base = spark or create_session(self.catalog.name)
             shard_count = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
@@ -125,7 +124,7 @@ class App:
             edition, _ = self.following(place, reset)
             place.settle_edition(edition)
             options = LaunchOptions(
-                chosen, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices
+                told, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices
             )
             return Run(Launch(place, query_session(base, shard_count), shard_count, options, self.functions), edition)
         except BaseException:
@@ -133,23 +132,29 @@ class App:
             raise
 
     def prepare(
-        self, place: Checkpoint, quarantine: str | Path | None = None, append: bool = False, reset: Collection[str] = ()
-    ) -> None:
+        self, place: Checkpoint, quarantine: str | Path | None = None, append: bool = False, reset: Collection[str] = (),
+        policy: str | ChosenPolicy | None = None,
+    ) -> None:  # fmt: skip
         """Refuse what cannot be started, and take the checkpoint; needs no Spark, so it answers at once."""
         if not self.catalog.queries:
             raise InvalidDeclaration("there is no CREATE CQ, so there is nothing to run", f"application '{self.catalog.name}'")
-        refused = _quarantine(place, quarantine)
+        check_policy(self.catalog)
+        refused, told = _quarantine(place, quarantine), self._told(policy)
         refuse_shared_directories(self.catalog, refused)
         place.lock.take()
         try:
             place.refuse_damaged()
             place.refuse_moved(self.catalog.name)
             edition, _ = self.following(place, reset)
+            Policies(place).check_start(told, edition.catalog)
             refuse_shared_directories(edition.catalog, refused)
             check_local_directories(edition.catalog, place, refused, append)
         except BaseException:
             place.lock.release()
             raise
+
+    def _told(self, policy: str | ChosenPolicy | None) -> Told:
+        return Told(self.catalog.policy, parse_policy(policy) if isinstance(policy, str) else policy)
 
     def following(self, place: Checkpoint, reset: Collection[str] = ()) -> tuple[Edition, Changes]:
         """What a start with this text makes of the application of a checkpoint.

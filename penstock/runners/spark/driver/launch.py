@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
 from penstock.lowering.jobs import Job
-from penstock.model.elements import POLICY
-from penstock.model.service import ChosenPolicy
 from penstock.model.sizes import size_in_bytes
 from penstock.plan.analysis.clock import tick_us
 from penstock.runners.editions.edition import Edition
@@ -26,13 +24,14 @@ from penstock.runners.spark.driver.budget import decide_budget, share_of_shard
 from penstock.runners.spark.driver.delivery import Delivery
 from penstock.runners.spark.driver.deployment import Deployments, Functions
 from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked_streams
+from penstock.runners.spark.driver.policies import Policies, Told
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """How an application shall run; as `App.start` has it."""
 
-    policy: ChosenPolicy | None
+    policy: Told
     trigger: str | None
     available_now: bool
     budget: str | None
@@ -64,8 +63,7 @@ class Launch:
             )
         checkpoint.control.note_stop(False)
         decide_budget(checkpoint.control, self._budget_of_shard())
-        if options.policy:
-            self._choose(options.policy)
+        Policies(checkpoint).begin(options.policy)
 
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
@@ -93,13 +91,6 @@ class Launch:
     def _is_alone(self, edition: Edition) -> bool:
         last = self.checkpoint.last("offsets")
         return last is None or last == self.checkpoint.last("commits") or Editions(self.checkpoint).at(last).edition == edition
-
-    def _choose(self, policy: ChosenPolicy) -> None:
-        """Decide who chooses the work, unless that is decided already; shards remember it."""
-        control, wanted = self.checkpoint.control, {"name": policy.name, **policy.parameters}
-        chosen = [detail for kind, detail in control.read(0, len(control)) if kind == POLICY]
-        if not chosen or chosen[-1] != wanted:
-            control.append(POLICY, wanted)
 
     def _budget_of_shard(self) -> int | None:
         if not self.options.budget:

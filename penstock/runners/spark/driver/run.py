@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, PenstockError, UnknownQuery, UserError
 from penstock.kernel.work import Price
+from penstock.language.application import parse_policy
 from penstock.lowering.heartbeats import heartbeat
 from penstock.lowering.jobs import Job
 from penstock.lowering.tuning import check_decision, tuning
@@ -28,6 +29,7 @@ from penstock.runners.spark.driver.budget import decide_budget
 from penstock.runners.spark.driver.controllers import Controllers
 from penstock.runners.spark.driver.deployment import Deployment
 from penstock.runners.spark.driver.launch import Launch
+from penstock.runners.spark.driver.policies import Policies, policy_of_steps
 from penstock.runners.spark.driver.progress import Progress
 from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.requests import Requests
@@ -190,9 +192,15 @@ class Run:
     def set_policy(self, name: str, timeout: float = 120, **parameters: Any) -> None:
         """Let another strategy choose the work, from the next micro-batch on; what waits stays where it is.
 
-        It holds until the next one is set, by this call or by a start that names one.
+        It holds until the next one is set: by this call, in a text that is added, or by a start whose text or option has changed.
+
+        Parameters
+        ----------
+        name
+            As behind SET POLICY, with parameters or without.
         """
-        self.decide(POLICY, {"name": name, **parameters}, timeout)
+        written = parse_policy(name)
+        self.decide(POLICY, {"name": written.name, **written.parameters, **parameters}, timeout)
 
     def add(self, text: str, timeout: float = 120) -> Changes:
         """Add queries, from the next micro-batch on; they know nothing of earlier rows, and go on after a restart.
@@ -226,6 +234,8 @@ class Run:
             launch, now_us = self._launch, time.time_ns() // 1000
             edition, changes = changed(self.edition, launch.shards, later=steps, now_us=now_us)
             refuse_incompatible(changes, f"application '{edition.name}'")
+            policies, wish = Policies(launch.checkpoint), policy_of_steps(steps, edition.name)
+            policies.check(wish, edition.catalog)
             refuse_shared_directories(edition.catalog, self.quarantine)
             launch.deployments.forget(edition)
             deployment = launch.deployments.of(edition)
@@ -239,6 +249,7 @@ class Run:
                 number = self._restart(deployment)
             self.edition = edition
             self._controllers.change(deployment.job, sharing)
+            number = policies.wish(wish) or number
         self._await(number, PLAN, timeout)
         return changes
 
