@@ -234,6 +234,10 @@ class LateRows(DataError):
     code = "data.late-rows"
 
 
+class LateAnswer(DataError):
+    code = "data.late-answers"
+
+
 class BadRows(DataError):
     code = "data.bad-rows"
 

@@ -31,7 +31,7 @@ from penstock.kernel.measures import PortMeasure
 from penstock.kernel.packets import Packet
 from penstock.kernel.queue_state import load_queue, save_queue
 from penstock.kernel.segments import part_of, prefixed
-from penstock.kernel.timing import AnswerTimes, timed
+from penstock.kernel.timing import AnswerTimes, timed, without_late
 from penstock.kernel.work import Choice, Item, Place, Price, Terms, WaitingWork, WorkPlan, with_news
 from penstock.model.batch import Batch
 from penstock.model.elements import (
@@ -51,6 +51,7 @@ from penstock.model.elements import (
     Quarantined,
     Routed,
 )
+from penstock.model.service import LateAnswers
 
 #: What an operator gets at once when a budget is in force, as the grain of scheduling: rows, and nanoseconds of priced work.
 SLICE_ROWS, SLICE_NS = 8192, 50_000_000
@@ -401,17 +402,25 @@ class Kernel:
                 continue
             self.work.add(target, Item(number, element, origin.since_ns, origin.number))
         for output in self._outputs_of.get(port, ()):
-            self._answer(output, element, origin.since_ns)
+            self._answer(output, port[0], element, origin.since_ns)
 
-    def _answer(self, output: str, element: Element, since_ns: int) -> None:
+    def _answer(self, output: str, maker: str, element: Element, since_ns: int) -> None:
         if isinstance(element, Batch):
-            self._answer_rows += element.num_rows
             if output in self._times:
-                terms = self.graph.terms.get(output, Terms())
-                self._times[output].add(element, terms, since_ns, self._batch_ns, self.work.now_ns)
-                if output in self.graph.timed:
-                    element = timed(element, terms, since_ns, self.work.now_ns)
+                element = self._of_use(output, maker, element, since_ns)
+                if not element.num_rows:
+                    return
+            self._answer_rows += element.num_rows
         self._answers.append(Answer(output, element, since_ns, self.work.now_ns))
+
+    def _of_use(self, query: str, maker: str, answers: Batch, since_ns: int) -> Batch:
+        """Answers of a query, without late ones if it does not want them."""
+        terms, now_ns = self.graph.terms.get(query, Terms()), self.work.now_ns
+        self._times[query].add(answers, terms, since_ns, self._batch_ns, now_ns)
+        if terms.late is not LateAnswers.KEEP and terms.has_validity:
+            answers, late = without_late(query, answers, terms, since_ns, now_ns)
+            self._refuse(maker, late)
+        return timed(answers, terms, since_ns, now_ns) if query in self.graph.timed else answers
 
     def _emit(self, running: _Running, elements: Iterable[Element | Quarantined | Routed], origin: Item) -> None:
         for element in elements:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.kernel.work import Terms
+from penstock.errors import LateAnswer
+from penstock.kernel.work import LONG_AGO_US, Terms
 from penstock.model.batch import Batch
+from penstock.model.elements import Quarantined
 from penstock.model.schema import TIMESTAMP
-from penstock.model.service import TIMING_COLUMNS
+from penstock.model.service import TIMING_COLUMNS, LateAnswers
 
 #: Ages of answers are counted in classes: each ends at twice the one before, the first at a millisecond.
 _FIRST_AGE_NS, AGE_CLASSES = 1_000_000, 24
+#: Why answers are in the quarantine.
+LATE_ANSWER = "late-answer"
 #: Columns of answers that show whether they are in time.
 TIMING_FIELDS = tuple(map(pa.field, TIMING_COLUMNS, (TIMESTAMP, TIMESTAMP, pa.bool_())))
 
@@ -95,21 +99,40 @@ def class_ends_ms(number: int) -> int:
 
 
 def deadlines_ns(batch: Batch, terms: Terms, since_ns: int) -> npt.NDArray[np.int64]:
-    """Until when each row of an answer is of use; the query has said so.
+    """Until when each row of an answer is of use; the query has said so. Rows from the future are no younger than their arrival.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> rows = Batch(pa.record_batch({"x": [1, 2]}), np.array([0, 1_000_000]), np.arange(2))
-    >>> deadlines_ns(rows, Terms(after_event_us=500_000), since_ns=0).tolist()
-    [500000000, 1500000000]
+    >>> rows = Batch(pa.record_batch({"x": [1, 2, 3]}), np.array([0, 1_000_000, 9_000_000]), np.arange(3))
+    >>> deadlines_ns(rows, Terms(after_event_us=500_000), since_ns=2_000_000_000).tolist()
+    [500000000, 1500000000, 2500000000]
     """
     arrival = None if terms.after_arrival_us is None else since_ns + terms.after_arrival_us * 1_000
     if terms.after_event_us is None:
         assert arrival is not None
         return np.full(batch.num_rows, arrival, np.int64)
-    found = (batch.ts + terms.after_event_us) * 1_000
+    found = (np.clip(batch.ts, -LONG_AGO_US, since_ns // 1_000) + terms.after_event_us) * 1_000
     return found if arrival is None else np.minimum(found, arrival)
+
+
+def without_late(query: str, batch: Batch, terms: Terms, since_ns: int, now_ns: int) -> tuple[Batch, Sequence[Quarantined]]:
+    """Answers that are still of use, and the others.
+
+    Raises
+    ------
+    LateAnswer
+        Where a late answer shall stop the run.
+    """
+    in_time = deadlines_ns(batch, terms, since_ns) >= now_ns
+    if in_time.all():
+        return batch, ()
+    count = int((~in_time).sum())
+    text = f"{count} answers of query '{query}' came when they were of no use any more"
+    if terms.late is LateAnswers.ERROR:
+        advice = "give it a longer validity or fewer rows, or declare ON LATE ANSWERS QUARANTINE or KEEP"
+        raise LateAnswer(f"{text}; {advice}", f"query '{query}'")
+    return batch.filter(in_time), [Quarantined(batch.filter(~in_time), LATE_ANSWER, text, query)]
 
 
 def timed(batch: Batch, terms: Terms, since_ns: int, now_ns: int) -> Batch:
@@ -118,7 +141,7 @@ def timed(batch: Batch, terms: Terms, since_ns: int, now_ns: int) -> Batch:
     Examples
     --------
     >>> rows = Batch(pa.record_batch({"x": [1]}), np.array([0]), np.arange(1))
-    >>> timed(rows, Terms(after_event_us=500_000), since_ns=0, now_ns=600_000_000).rows.column("late").to_pylist()
+    >>> timed(rows, Terms(after_event_us=500_000), since_ns=100_000_000, now_ns=600_000_000).rows.column("late").to_pylist()
     [True]
     """
     if terms.has_validity:

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, Element
+from penstock.model.service import LateAnswers
 
+#: Event times before this one, more than a century before 1970, count as this one where they are turned into nanoseconds.
+LONG_AGO_US = 2**52
 #: An operator and one of its ports.
 Place: TypeAlias = tuple[str, int]
 
@@ -84,11 +87,14 @@ class Terms:
         How much an answer in time is worth, compared with those of other queries.
     after_event_us, after_arrival_us
         How long after its own time, or after its arrival, an answer is of use; None: for ever.
+    late
+        What becomes of answers after that.
     """
 
     weight: float = 1.0
     after_event_us: int | None = None
     after_arrival_us: int | None = None
+    late: LateAnswers = LateAnswers.KEEP
 
     @property
     def has_validity(self) -> bool:
@@ -97,12 +103,19 @@ class Terms:
     def deadline_ns(self, oldest_us: int, since_ns: int) -> int | None:
         """When rows of this event time and arrival must be answered; None: whenever.
 
+        Rows from the future are no younger than their arrival.
+
         Examples
         --------
-        >>> Terms(after_event_us=5_000_000, after_arrival_us=9_000_000).deadline_ns(oldest_us=1_000_000, since_ns=0)
+        >>> terms = Terms(after_event_us=5_000_000, after_arrival_us=9_000_000)
+        >>> terms.deadline_ns(oldest_us=1_000_000, since_ns=2_000_000_000)
         6000000000
+        >>> terms.deadline_ns(oldest_us=8_000_000, since_ns=2_000_000_000)
+        7000000000
         """
-        found = [] if self.after_event_us is None or oldest_us == NEVER else [(oldest_us + self.after_event_us) * 1_000]
+        found: list[int] = []
+        if self.after_event_us is not None and oldest_us != NEVER:
+            found = [(min(oldest_us, since_ns // 1_000) + self.after_event_us) * 1_000]
         found += [] if self.after_arrival_us is None else [since_ns + self.after_arrival_us * 1_000]
         return min(found, default=None)
 

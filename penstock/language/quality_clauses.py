@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from math import inf
 from typing import Any
 
 from sqlglot.tokenizer_core import TokenType
@@ -12,7 +14,7 @@ from penstock.errors import InvalidDeclaration
 from penstock.language.clauses import ClauseParser
 from penstock.language.syntax import Amount, Text, Word, expected
 from penstock.language.windows import length
-from penstock.model.service import ChosenPolicy, Since, Validity
+from penstock.model.service import LONGEST_US, ChosenPolicy, LateAnswers, Since, Validity
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,12 @@ class PolicyStatement:
 
 @dataclass(slots=True)
 class TermsText:
-    """`VALID FOR …`, `WEIGHT n` and `SHOW TIMING` of a query, in any order, each once."""
+    """`VALID FOR …`, `WEIGHT n`, `SHOW TIMING` and `ON LATE ANSWERS …` of a query, in any order, each once."""
 
     validity: ValidityText | None = None
     weight: Word | None = None
     shows_timing: bool = False
+    late: Word | None = None
 
 
 class QualityParser(ClauseParser):
@@ -59,14 +62,19 @@ class QualityParser(ClauseParser):
             if terms.validity is None and self._match_text_seq("VALID"):
                 terms.validity = self._parse_validity()
             elif terms.weight is None and self._match_text_seq("WEIGHT"):
+                token = self._curr
                 sign = "-" if self._match(TokenType.DASH) else ""
                 if not self._match(TokenType.NUMBER):
                     raise self._mistake(expected(self._curr.text if self._curr else "", ["a number"], "after WEIGHT"))
-                terms.weight = Word(sign + self._prev.text, self._place(self._prev))
+                terms.weight = Word(sign + self._prev.text, self._place(token, self._prev))
             elif not terms.shows_timing and self._match_text_seq("SHOW"):
                 self._expect("TIMING", context="after SHOW")
                 terms.shows_timing = True
-            elif first.text.upper() in ("VALID", "WEIGHT", "SHOW"):
+            elif terms.late is None and self._match(TokenType.ON):
+                self._expect("LATE", context="after ON")
+                self._expect("ANSWERS", context="after ON LATE")
+                terms.late = self._choose([policy.name for policy in LateAnswers], "after ON LATE ANSWERS")
+            elif first.text.upper() in ("VALID", "WEIGHT", "SHOW", "ON"):
                 raise self._mistake("this clause stands twice; keep one", first)
             else:
                 break
@@ -123,6 +131,10 @@ def validity(text: ValidityText | None, has_clock_time: bool) -> Validity | None
     us = length(text.amount, clock=True)
     if us <= 0:
         raise InvalidDeclaration("a validity is longer than 0; write for example VALID FOR INTERVAL 5 SECONDS", text.amount.place)
+    if us > LONGEST_US:
+        raise InvalidDeclaration(
+            "a validity is at most 100 years long; answers of queries without VALID FOR are of use for ever", text.amount.place
+        )
     since = Since(text.since.text.lower()) if text.since else Since.EVENT if has_clock_time else Since.ARRIVAL
     if since is Since.EVENT and not has_clock_time:
         assert text.since is not None
@@ -134,10 +146,17 @@ def weight(word: Word | None) -> float:
     """What an answer in time is worth."""
     if word is None:
         return 1.0
-    try:
-        found = Decimal(word.text)
-    except InvalidOperation:
-        found = Decimal(0)
-    if not found.is_finite() or found <= 0:
+    found = float(word.text)  # infinite, or 0, where a number has no other room
+    if not 0 < found < inf:
         raise InvalidDeclaration(f"a weight is a number above 0, found {word.text}; 1 is that of queries without one", word.place)
-    return float(found)
+    return found
+
+
+def late_answers(word: Word | None, validities: Sequence[Validity]) -> LateAnswers:
+    """What becomes of late answers; none is late where nothing says until when answers are of use."""
+    if word is None:
+        return LateAnswers.KEEP
+    if not validities:
+        text = "no answer of this query is ever late; write for example VALID FOR INTERVAL 5 SECONDS, or leave ON LATE ANSWERS out"
+        raise InvalidDeclaration(text, word.place)
+    return LateAnswers(word.text.lower())

@@ -24,7 +24,7 @@ from penstock.language.lifetimes import bounded, with_partial_windows
 from penstock.language.match_clauses import MatchText, match_of
 from penstock.language.match_recognize import row_query
 from penstock.language.outer_joins import Step, join_in_order
-from penstock.language.quality_clauses import TermsText, validity, weight
+from penstock.language.quality_clauses import TermsText, late_answers, validity, weight
 from penstock.language.resolve import Input, Scope, check_condition, named, renamed
 from penstock.language.syntax import QueryStatement, Text, WindowClause, Word, window_of
 from penstock.language.unions import aligned
@@ -36,6 +36,7 @@ from penstock.model.schema import Schema
 from penstock.model.service import TIMING_COLUMNS
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.analysis.filtering import FEWEST, is_orderable
+from penstock.plan.analysis.validities import validities
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.relational import Announced, Distinct, Hushed, Project, Reference, Scan, Select, Union
@@ -93,9 +94,10 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
     destinations = tuple(Destination(output.name.text.lower(), output.options) for output in statement.outputs)
     terms = statement.terms or TermsText()
     _refuse_columns_of_timing(statement, terms, plan)
-    return ContinuousQuery(
+    query = ContinuousQuery(
         statement.name.text, plan, life, destinations, weight(terms.weight), validity(terms.validity, clock), terms.shows_timing
     )
+    return replace(query, late_answers=late_answers(terms.late, list(validities(catalog, query))))
 
 
 def _refuse_columns_of_timing(statement: QueryStatement, terms: TermsText, plan: Node) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from penstock.kernel.timing import TIMING_FIELDS
 from penstock.kernel.work import Terms
 from penstock.model.schema import Field, Schema
-from penstock.model.service import Since, Validity
+from penstock.model.service import Since
+from penstock.plan.analysis.validities import validities
 from penstock.plan.catalog import Catalog, ContinuousQuery
-from penstock.plan.nodes.base import walk
-from penstock.plan.nodes.relational import Scan
 
 
 def terms_of(catalog: Catalog, query: str) -> Terms:
@@ -18,9 +15,10 @@ def terms_of(catalog: Catalog, query: str) -> Terms:
 
     The time of an answer is that of the newest row it is made of, or of its window's end.
     """
-    found = list(_validities(catalog, query.lower()))
+    asking = catalog.queries[query.lower()]
+    found = list(validities(catalog, asking))
     shortest = {since: min((each.us for each in found if each.since is since), default=None) for since in Since}
-    return Terms(catalog.queries[query.lower()].weight, shortest[Since.EVENT], shortest[Since.ARRIVAL])
+    return Terms(asking.weight, shortest[Since.EVENT], shortest[Since.ARRIVAL], asking.late_answers)
 
 
 def answer_schema(query: ContinuousQuery) -> Schema:
@@ -29,16 +27,3 @@ def answer_schema(query: ContinuousQuery) -> Schema:
     if not query.shows_timing:
         return schema
     return Schema((*schema.fields, *(Field(item.name, item.type) for item in TIMING_FIELDS)), schema.owner)
-
-
-def _validities(catalog: Catalog, query: str) -> Iterator[Validity]:
-    declared = catalog.queries[query]
-    if declared.validity is not None:
-        yield declared.validity
-    for node in walk(declared.plan):
-        if isinstance(node, Scan):
-            stream = catalog.stream(node.stream.name)
-            if stream.validity is not None:
-                yield stream.validity
-        elif node.query_read:
-            yield from _validities(catalog, node.query_read.lower())

@@ -12,6 +12,9 @@ from penstock.errors import Place
 #: Columns by which answers show when they were made, until when they are of use, and whether that is over.
 TIMING_COLUMNS = ("produced_at", "deadline", "late")
 
+#: The longest validity, 100 years: a time and a validity together are a number of nanoseconds that 64 bits hold.
+LONGEST_US = 100 * 366 * 86_400_000_000
+
 
 class Since(StrEnum):
     """From when a validity is counted."""
@@ -26,6 +29,14 @@ class Validity:
 
     us: int
     since: Since = Since.EVENT
+
+
+class LateAnswers(StrEnum):
+    """What becomes of answers that nobody can use any more."""
+
+    KEEP = "keep"
+    QUARANTINE = "quarantine"
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from penstock.errors import InvalidDeclaration, UnknownStream
 from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
-from penstock.model.service import ChosenPolicy, Validity
+from penstock.model.service import ChosenPolicy, LateAnswers, Validity
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.relational import Reference, Scan
@@ -25,6 +25,8 @@ class ContinuousQuery:
         What an answer in time is worth, and how long it is of use; None: as long as the rows it is made of.
     shows_timing
         Whether answers have columns that say when they were made, until when they are of use, and whether that is over.
+    late_answers
+        What becomes of those that are of no use any more.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ContinuousQuery:
     weight: float = 1.0
     validity: Validity | None = None
     shows_timing: bool = False
+    late_answers: LateAnswers = LateAnswers.KEEP
 
     @property
     def depends_on(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from marked_mistakes import refused, unmarked, width_of
 from penstock.errors import InvalidDeclaration, InvalidWindow, SyntaxMistake, UserError
 from penstock.language.application import parse_application, parse_query
 from penstock.language.dialect import parse_statements
+from penstock.model.service import LateAnswers
 
 STREAMS = """
 CREATE STREAM bid (item BIGINT, price DOUBLE, bidder STRING, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS);
@@ -56,8 +57,11 @@ STATEMENTS = [
     ("CREATE CQ q AS SELECT a FROM («)»", "found ')' here; expected SELECT"),
     (
         "CREATE CQ q «SELECT» 1",
-        "found 'SELECT' before the select; expected AS, EMIT PARTIAL, END, VALID FOR, WEIGHT or SHOW TIMING",
+        "found 'SELECT' before the select; expected AS, EMIT PARTIAL, END, VALID FOR, WEIGHT, SHOW TIMING or ON LATE ANSWERS",
     ),
+    ("CREATE CQ q ON «EARLY» ANSWERS KEEP AS SELECT a FROM s", "found 'EARLY' after ON; expected LATE"),
+    ("CREATE CQ q ON LATE ANSWERS «DROP» AS SELECT a FROM s", "expected KEEP, QUARANTINE or ERROR"),
+    ("CREATE CQ q ON LATE ANSWERS KEEP «ON» LATE ANSWERS KEEP AS SELECT a FROM s", "this clause stands twice"),
     ("CREATE CQ q BEGIN «soon» AS SELECT a FROM s", "an integer, Now or Infinity"),
     ("CREATE CQ q AS SELECT a FROM «WHERE» a > 1", "expected a stream, a query or '('"),
     ("CREATE CQ q AS SELECT a FROM s [«SLIDING» 5]", "expected RANGE, ROWS, ROW, UNBOUNDED, LANDMARK or FIXED"),
@@ -117,6 +121,29 @@ DECLARATIONS = [
     ("CREATE STREAM s (a INT) PARTITIONED BY a INTO «0» PARTITIONS", "plan.declaration", "write 1 to 65,536"),
     ("CREATE STREAM s (a INT);\nCREATE STREAM «S» (a INT)", "plan.declaration", "declared twice, first in line 1"),
 ]
+
+ASKED = [
+    ("VALID FOR INTERVAL «0» SECONDS", "a validity is longer than 0"),
+    ("VALID FOR INTERVAL «-3» SECONDS", "a validity is longer than 0"),
+    ("VALID FOR INTERVAL «3»", "a validity is a time; write for example VALID FOR INTERVAL 3 SECONDS"),
+    ("VALID FOR INTERVAL «40000» DAYS", "a validity is at most 100 years long"),
+    ("WEIGHT «0»", "a weight is a number above 0, found 0"),
+    ("WEIGHT «-2»", "a weight is a number above 0, found -2"),
+    ("WEIGHT «1e999»", "a weight is a number above 0, found 1e999"),
+    ("WEIGHT «1e-999»", "a weight is a number above 0, found 1e-999"),
+    ("ON LATE ANSWERS «QUARANTINE»", "no answer of this query is ever late; write for example VALID FOR INTERVAL 5 SECONDS"),
+]
+
+
+@pytest.mark.parametrize(("clause", "message"), ASKED)
+def test_what_cannot_be_asked_is_refused_at_its_word(clause: str, message: str) -> None:
+    check(f"CREATE STREAM s (a INT);\nCREATE CQ q {clause} AS SELECT a FROM s", "plan.declaration", message)
+
+
+def test_a_stream_says_until_when_answers_are_of_use() -> None:
+    stream = "CREATE STREAM s (a INT) VALID FOR INTERVAL 1 MINUTE AFTER ARRIVAL;"
+    catalog = parse_application(f"{stream} CREATE CQ p AS SELECT a FROM s; CREATE CQ q ON LATE ANSWERS ERROR AS SELECT a FROM p")
+    assert catalog.queries["q"].late_answers is LateAnswers.ERROR
 
 
 @pytest.mark.parametrize(("marked", "code", "message"), DECLARATIONS)

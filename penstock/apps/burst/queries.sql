@@ -40,7 +40,7 @@ SELECT symbol, top, bottom, trades FROM tick MATCH_RECOGNIZE (
   PARTITION BY symbol ORDER BY ts
   MEASURES before.price AS top, LAST(down.price) AS bottom, COUNT(*) AS trades
   ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
-  PATTERN (before down{3,} up{2,} back)
+  PATTERN (before down{3,} up{2,} back) WITHIN INTERVAL 20 SECONDS
   DEFINE down AS price < PREV(price), up AS price > PREV(price), back AS price > before.price * 0.99
 )
 OUTPUT TO memory;

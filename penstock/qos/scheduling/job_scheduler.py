@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.kernel.work import Choice, Item, Place, Price, Queue, WaitingWork, WorkPlan
+from penstock.kernel.work import LONG_AGO_US, Choice, Item, Place, Price, Queue, WaitingWork, WorkPlan
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import NEVER, Heartbeat
 from penstock.model.punctuation import Punctuation
@@ -23,8 +23,8 @@ from penstock.qos.scheduling.checks import repeated_places
 from penstock.qos.scheduling.last_ditch import LastDitch
 from penstock.qos.scheduling.valuation import JobByJob, Known, ProfitOf, Validity, Valuation, Worth, known_places, usable
 
-#: No deadline, and the time of a row that is too old for any.
-ALWAYS_NS, LONG_AGO_US = 2**62, 2**52
+#: No deadline.
+ALWAYS_NS = 2**62
 
 #: Arrivals are cut into batches of so many rows at least: a decision for fewer would cost more than it gains.
 LEAST_ROWS = 1024

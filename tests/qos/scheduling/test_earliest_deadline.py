@@ -33,8 +33,13 @@ PLAN = plan_of(
 def test_the_deadline_follows_the_event_time_or_the_arrival() -> None:
     old, new = rows(1, ts=5 * SECOND_US), rows(1, ts=8 * SECOND_US)
     assert order(PLAN, ("b", new, 3), ("a", old, 3)) == ["a", "b"]
-    assert order(PLAN, ("a", new, 3), ("b", old, 3)) == ["b", "a"]
+    assert order(PLAN, ("b", old, 3), ("a", new, 9)) == ["b", "a"]
     assert order(PLAN, ("a", new, 8), ("2", old, 6)) == ["2", "a"]
+
+
+def test_rows_from_the_future_are_no_younger_than_their_arrival() -> None:
+    ahead = rows(1, ts=80 * SECOND_US)
+    assert order(PLAN, ("b", rows(1), 3), ("a", ahead, 5)) == ["a", "b"]
 
 
 def test_the_oldest_row_of_an_item_counts() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import LateAnswer
 from penstock.kernel.work import Terms
 from penstock.language.application import parse_application
 from penstock.lowering.jobs import Job
@@ -21,7 +22,7 @@ from penstock.model.service import TIMING_COLUMNS
 from penstock.plan.catalog import Catalog
 from penstock.runners.editions.changes import changed
 from penstock.runners.editions.edition import ADD, Edition
-from penstock.runners.local.runner import LocalRunner
+from penstock.runners.local.runner import Collected, LocalRunner
 
 SECOND = 1_000_000
 STREAMS = """
@@ -48,11 +49,12 @@ class Asked:
     validity: str = ""
     weight: float = 1.0
     shows: bool = False
+    late: str = ""
 
     @property
     def text(self) -> str:
         weight = "" if self.weight == 1 else f" WEIGHT {self.weight}"
-        return f"{self.validity}{weight}{' SHOW TIMING' if self.shows else ''}"
+        return f"{self.validity}{weight}{' SHOW TIMING' if self.shows else ''}{self.late}"
 
 
 EVENT, ARRIVAL = " VALID FOR INTERVAL 3 SECONDS AFTER EVENT", " VALID FOR INTERVAL 5 SECONDS AFTER ARRIVAL"
@@ -81,16 +83,23 @@ def _inputs(at: int) -> dict[str, pa.RecordBatch]:
 
 
 def answered(job: Job) -> dict[str, list[dict[str, Any]]]:
-    """Answers of all queries; each micro-batch begins seven seconds after the one before."""
+    """Answers of all queries."""
+    collected = run(job)
+    for name, batches in collected.answers.items():
+        for batch in batches:
+            assert batch.rows.schema.names == list(job.outputs[name].names)
+    return {name: collected.rows(name) for name in job.outputs}
+
+
+def run(job: Job, stages: int = 0) -> Collected:
+    """Each micro-batch begins seven seconds after the one before; 1: in one stage, whatever the job has."""
+    job = looped(job) if stages == 1 else job
     moments = iter(range(0, 10**6, 7))
     runner = LocalRunner(job, encode=True, waits=len(job.stages) == 1, now_ns=lambda: next(moments) * 1_000 * SECOND)
     for at in range(4):
         runner.run(_inputs(at))
     runner.end()
-    for name, batches in runner.collected.answers.items():
-        for batch in batches:
-            assert batch.rows.schema.names == list(job.outputs[name].names)
-    return {name: runner.collected.rows(name) for name in job.outputs}
+    return runner.collected
 
 
 def without_timing(answers: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
@@ -134,6 +143,25 @@ def test_answers_show_their_timing_in_one_stage_as_in_several() -> None:
             assert rows
             assert all(row["late"] == (row["produced_at"] > row["deadline"]) for row in rows)
     assert any(row["late"] for row in found["once"])
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("validity", [EVENT, " VALID FOR INTERVAL 1 MICROSECOND AFTER ARRIVAL"])
+def test_late_answers_go_where_the_query_wants_them(validity: str, stages: int) -> None:
+    kept, parted = (
+        run(build_job(parse_application(written({name: Asked(validity, late=late) for name in QUERIES})), 2), stages)
+        for late in (" SHOW TIMING", " ON LATE ANSWERS QUARANTINE")
+    )
+    late = {name: [row for row in kept.rows(name) if row["late"]] for name in QUERIES}
+    assert any(late.values())
+    for name, rows in late.items():
+        refused = [row for item in parted.refused if item.stream == name for row in item.batch.rows.to_pylist()]
+        assert sorted(map(_plain, rows)) == sorted(map(_plain, refused))
+        assert sorted(map(_plain, kept.rows(name))) == sorted([*map(_plain, parted.rows(name)), *map(_plain, refused)])
+    assert {item.reason for item in parted.refused} == {"late-answer"}
+    failing = written({"counted": Asked(validity, late=" ON LATE ANSWERS ERROR")})
+    with pytest.raises(LateAnswer, match="answers of query 'counted' came when they were of no use any more; give it"):
+        run(build_job(parse_application(failing), 2), stages)
 
 
 @settings(deadline=None, max_examples=8)
