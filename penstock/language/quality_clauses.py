@@ -73,7 +73,7 @@ class QualityParser(ClauseParser):
             elif terms.late is None and self._match(TokenType.ON):
                 self._expect("LATE", context="after ON")
                 self._expect("ANSWERS", context="after ON LATE")
-                terms.late = self._choose([policy.name for policy in LateAnswers], "after ON LATE ANSWERS")
+                terms.late = self._choose(tuple(policy.name for policy in LateAnswers), "after ON LATE ANSWERS")
             elif first.text.upper() in ("VALID", "WEIGHT", "SHOW", "ON"):
                 raise self._mistake("this clause stands twice; keep one", first)
             else:
