@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from penstock.errors import InvalidDeclaration
+from penstock.model.drop_preferences import DropPreference
 
 
 class Measure(StrEnum):
@@ -126,11 +127,14 @@ class QoSSpecification:
         Greatest tolerated latency in seconds, for planning what to shed; None: not given.
     max_relative_error
         Greatest tolerated relative error of answers; 0 forbids shedding.
+    drop
+        What may be dropped, if anything.
     """
 
     expectations: tuple[Expectation, ...] = ()
     max_latency: float | None = None
     max_relative_error: float = 0.0
+    drop: DropPreference = DropPreference()
 
     def __post_init__(self) -> None:
         named = [item.measure for item in self.expectations]
