@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
@@ -134,7 +134,7 @@ class QoSSpecification:
     expectations: tuple[Expectation, ...] = ()
     max_latency: float | None = None
     max_relative_error: float = 0.0
-    drop: DropPreference = DropPreference()
+    drop: DropPreference = field(default_factory=DropPreference)
 
     def __post_init__(self) -> None:
         named = [item.measure for item in self.expectations]
