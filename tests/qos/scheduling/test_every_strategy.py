@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.kernel.contracts import Policy
-from penstock.kernel.work import Choice, Price, Terms, WaitingWork, WorkPlan
+from penstock.kernel.contracts import HearsArrivals, Policy
+from penstock.kernel.work import Choice, Item, Price, Terms, WaitingWork, WorkPlan
 from penstock.qos.scheduling.table import POLICIES, make_policy
 from penstock.testing.scheduling import UNIT_NS, operator, per_unit, plan_of, waiting
 from penstock.testing.scheduling_simulator import Arrival, Simulation
@@ -141,6 +141,10 @@ class Restarting:
     def plan(self, plan: WorkPlan) -> None:
         self.current, self.policy = plan, made(self.name, **self.more)
         self.policy.plan(plan)
+
+    def on_arrival(self, operator: str, item: Item, now_ns: int) -> None:
+        if isinstance(self.policy, HearsArrivals):
+            self.policy.on_arrival(operator, item, now_ns)
 
     def pick(self, work: WaitingWork) -> Choice | None:
         state = loads(dumps(self.policy.snapshot()))
