@@ -8,14 +8,21 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from published_pjoin_cases import broken, brute_force, changes, configurations, is_closed, item_lists, pairs
 
 from penstock.experiments.joins.items import Fate, Items, Kind
 from penstock.experiments.joins.playing import play
 from penstock.experiments.joins.xjoin_pjoin.config import PJoinConfig
 from penstock.experiments.joins.xjoin_pjoin.join import PJoin
-from penstock.experiments.joins.xjoin_pjoin.registry import EAGER
+from penstock.experiments.joins.xjoin_pjoin.registry import EAGER, Event, Listener, Registry, Rule
+
+#: Lets punctuations go when enough time has passed, and only then.
+BY_TIME = PJoinConfig(
+    1, propagate_time=2, registry=Registry((Rule(Event.PROPAGATE_TIME_EXPIRED, (Listener.INDEX_BUILD, Listener.PROPAGATION)),))
+)
+#: Time passes within a run of tuples, and within the first one.
+CLOSED, LATER = (Kind.PUNCTUATION, 0, 0, 0), [(Kind.TUPLE, 0, ts, 1) for ts in (0, 1, 2, 3)]
 
 
 @given(items=item_lists(), config=configurations())
@@ -84,6 +91,8 @@ def test_refused_tuples_leave_no_trace_in_the_answer(items: Items, config: PJoin
 
 
 @given(items=item_lists(40), config=configurations())
+@example(items=Items.of([CLOSED, *LATER]), config=BY_TIME)
+@example(items=Items.of([*LATER[:2], (Kind.PUNCTUATION, 0, 1, 0), (Kind.TUPLE, 0, 2, 1)]), config=BY_TIME)
 @settings(max_examples=40, deadline=None)
 def test_a_run_in_pieces_is_the_run_as_a_whole(items: Items, config: PJoinConfig) -> None:
     each = play(PJoin(config, keep_results=True), items)

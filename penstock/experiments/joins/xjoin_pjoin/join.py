@@ -81,10 +81,10 @@ class PJoin:
         first = self.state.known_keys
         kids = self.state.number_keys(items.keys[start:stop])
         self.closed.learn(first)
+        if self._last_propagation == NEVER and start < stop:
+            self._last_propagation = int(items.ts[start])
         for begin, end in self._parts(items, start, stop):
             self._item, self._now = begin, int(items.ts[end - 1])
-            if self._last_propagation == NEVER:
-                self._last_propagation = self._now
             if items.kinds[begin] == Kind.TUPLE:
                 self._tuples(items.streams[begin:end], kids[begin - start : end - start], fates[begin:end])
             elif items.kinds[begin] == Kind.PUNCTUATION:
@@ -94,6 +94,7 @@ class PJoin:
             elif items.kinds[begin] == Kind.REQUEST:
                 self._fire(Event.PROPAGATE_REQUEST)
             if self.config.propagate_time and self._now - self._last_propagation >= self.config.propagate_time:
+                self._item = end - 1
                 self._fire(Event.PROPAGATE_TIME_EXPIRED)
             self._item = end
 
@@ -103,7 +104,7 @@ class PJoin:
         others = np.append(start + np.flatnonzero(is_other), stop)
         while start < stop:
             end = max(int(others[np.searchsorted(others, start)]), start + 1)
-            if self.config.propagate_time and self._last_propagation != NEVER:
+            if self.config.propagate_time:
                 due = self._last_propagation + self.config.propagate_time
                 end = min(end, start + 1 + int(np.searchsorted(items.ts[start:end], due)))
             yield start, end
