@@ -265,6 +265,20 @@ def list_queries(checkpoint: OfRun = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def why(
+    file: File,
+    query: Annotated[str | None, typer.Option(help="Only what concerns this query.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run. Default: .penstock/NAME.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what was decided about contracts while an application ran: what was measured, what was promised, and what it did."""
+    from penstock.apps.running import default_checkpoint
+    from penstock.apps.why import why as explained
+
+    _print(explained(file, checkpoint or default_checkpoint(file), query), as_json)
+
+
+@app.command()
 def check(file: File, as_json: Json = False) -> None:
     """Prove that the state of every operator is bounded, or show what is missing. Exit code 1 if state is unbounded."""
     from penstock.apps.reading import read_catalog

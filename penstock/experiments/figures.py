@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ _BESIDE, _ROOM = 0.012, 0.04
 
 #: Letters of a label of which no two fit side by side, and of three together that do.
 _LONG_LABEL = 35
+
+#: Letters that fit below a diagram, and what numbers above bars need of its height.
+_LETTERS, _NUMBERS = 56, 1.07
 
 #: A figure of one diagram is wider: it has to carry its title alone.
 _PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
@@ -218,8 +222,19 @@ def _bars(axis: Any, panel: Panel) -> None:
             continue
         for place, value, high in zip(places, series.y, series.spread[1], strict=True):  # above the error bar, not across it
             axis.annotate(_short(value), (place, high), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
-    axis.set_xticks(range(len(panel.ticks)), panel.ticks)
+    _name_bars(axis, panel.ticks)
+    axis.set_ylim(top=axis.get_ylim()[1] * _NUMBERS)
     axis.grid(visible=False, axis="x")
+
+
+def _name_bars(axis: Any, names: Sequence[str]) -> None:
+    """Names below bars: in several lines if they are long, and slanted if that does not suffice."""
+    room = _LETTERS // max(len(names), 1)
+    lines = [fill(name, room, break_long_words=False, break_on_hyphens=False) for name in names]
+    longest = max((len(line) for name in lines for line in name.split("\n")), default=0)
+    axis.set_xticks(range(len(names)), lines)
+    if longest > room:
+        axis.set_xticks(range(len(names)), names, rotation=25, ha="right", rotation_mode="anchor")
 
 
 def _short(value: float) -> str:

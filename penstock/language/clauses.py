@@ -20,7 +20,8 @@ from penstock.language.syntax import Amount, Format, Text, WindowClause, Word, e
 #: Words that may follow an amount and are no unit.
 _AFTER_AMOUNT = frozenset(
     {"ADVANCE", "MOVE", "TUMBLING", "SLIDE", "RETURN", "OPTIONS", "OUTPUT", "FROM", "WHERE", "WITHIN", "DEFINE", "SUBSET"}
-    | {"AS", "AFTER", "WEIGHT", "SHOW", "USING", "ON", "IDLE", "PARTITIONED", "PUNCTUATIONS", "PUNCTUATE"}
+    | {"AS", "AFTER", "WEIGHT", "SHOW", "USING", "ON", "IDLE", "PARTITIONED", "PUNCTUATIONS", "PUNCTUATE", "WITH", "VALID"}
+    | {"AT", "TO", "MUST", "BEST", "DONT"}
 )
 #: Words of other dialects behind a source that would otherwise be read as its alias.
 _NO_ALIASES = {

@@ -255,6 +255,7 @@ class PenstockParser(MatchParser, EventParser, ConstraintParser, QualityParser):
             legal += ["WEIGHT"] if terms.weight is None else []
             legal += ["SHOW TIMING"] if not terms.shows_timing else []
             legal += ["ON LATE ANSWERS"] if terms.late is None else []
+            legal += ["WITH QOS"] if terms.contract is None else []
             raise self._mistake(expected(self._curr.text if self._curr else "", legal, "before the select"))
         return self._parse_query_body(name, begin, end, emit_partial, terms=terms)
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot.tokenizer_core import TokenType
 
 from penstock.errors import InvalidDeclaration
-from penstock.language.clauses import ClauseParser
+from penstock.language.contract_clauses import ContractParser, ContractText
 from penstock.language.syntax import Amount, Text, Word, expected
 from penstock.language.windows import length
 from penstock.model.service import LONGEST_US, ChosenPolicy, LateAnswers, Since, Validity
@@ -36,15 +36,16 @@ class PolicyStatement:
 
 @dataclass(slots=True)
 class TermsText:
-    """`VALID FOR …`, `WEIGHT n`, `SHOW TIMING` and `ON LATE ANSWERS …` of a query, in any order, each once."""
+    """`VALID FOR …`, `WEIGHT n`, `SHOW TIMING`, `ON LATE ANSWERS …` and `WITH QOS (…)` of a query, in any order, each once."""
 
     validity: ValidityText | None = None
     weight: Word | None = None
     shows_timing: bool = False
     late: Word | None = None
+    contract: ContractText | None = None
 
 
-class QualityParser(ClauseParser):
+class QualityParser(ContractParser):
     """Clauses of streams and queries, and `SET POLICY`."""
 
     def _parse_validity(self) -> ValidityText:
@@ -74,7 +75,9 @@ class QualityParser(ClauseParser):
                 self._expect("LATE", context="after ON")
                 self._expect("ANSWERS", context="after ON LATE")
                 terms.late = self._choose(tuple(policy.name for policy in LateAnswers), "after ON LATE ANSWERS")
-            elif first.text.upper() in ("VALID", "WEIGHT", "SHOW", "ON"):
+            elif terms.contract is None and self._match(TokenType.WITH):
+                terms.contract = self._parse_contract()
+            elif first.text.upper() in ("VALID", "WEIGHT", "SHOW", "ON", "WITH"):
                 raise self._mistake("this clause stands twice; keep one", first)
             else:
                 break

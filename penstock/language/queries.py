@@ -14,6 +14,7 @@ from sqlglot import exp
 from penstock.errors import InvalidPlan, InvalidWindow, Place, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
+from penstock.language.contract_clauses import ContractText, contract, refuse_loss, refuse_unknown_column
 from penstock.language.event_clauses import EventText
 from penstock.language.event_time import event_time_of, refuse_other_time
 from penstock.language.events import EventContext, build_event, refuse_nested
@@ -32,11 +33,12 @@ from penstock.language.windows import aggregate_window, lifespan
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
 from penstock.model.join_kinds import JoinKind
+from penstock.model.qos import QoSSpecification
 from penstock.model.schema import Schema
 from penstock.model.service import TIMING_COLUMNS
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.plan.analysis.filtering import FEWEST, is_orderable
-from penstock.plan.analysis.validities import validities
+from penstock.plan.analysis.validities import streams_read, validities
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import Node, walk
 from penstock.plan.nodes.relational import Announced, Distinct, Hushed, Project, Reference, Scan, Select, Union
@@ -97,7 +99,17 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
     query = ContinuousQuery(
         statement.name.text, plan, life, destinations, weight(terms.weight), validity(terms.validity, clock), terms.shows_timing
     )
-    return replace(query, late_answers=late_answers(terms.late, list(validities(catalog, query))))
+    promised = _contract(terms.contract, query, catalog, context)
+    return replace(query, late_answers=late_answers(terms.late, list(validities(catalog, query))), contract=promised)
+
+
+def _contract(text: ContractText | None, query: ContinuousQuery, catalog: Catalog, context: Context) -> QoSSpecification | None:
+    found = contract(text, context.warn)
+    if found is not None and text is not None and text.loss is not None:
+        streams = streams_read(catalog, query)
+        refuse_unknown_column(text.loss, [field for stream in streams for field in stream.schema])
+        refuse_loss(found, text.loss)
+    return found
 
 
 def _refuse_columns_of_timing(statement: QueryStatement, terms: TermsText, plan: Node) -> None:

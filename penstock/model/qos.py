@@ -32,7 +32,15 @@ class Priority(StrEnum):
 
     @property
     def weight(self) -> float:
-        return {"must_satisfy": 1.0, "best_effort": 0.5, "dont_care": 0.01}[self.value]
+        return _WEIGHTS[self.value]
+
+    @property
+    def next_weight(self) -> float:
+        """That of the next lower class, 0 behind the last."""
+        return max((weight for weight in _WEIGHTS.values() if weight < self.weight), default=0.0)
+
+
+_WEIGHTS = {"must_satisfy": 1.0, "best_effort": 0.5, "dont_care": 0.01}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,11 @@ class QoSGraph:
                 raise InvalidDeclaration(
                     f"the intervals {_shown(one)} and {_shown(other)} overlap; give them in order, apart or touching"
                 )
+
+    @property
+    def boundaries(self) -> tuple[float, ...]:
+        """Moments at which another piece begins to count."""
+        return tuple(piece.x1 for piece in self.intervals[1:])
 
     @classmethod
     def of(cls, *intervals: Iterable[float]) -> QoSGraph:

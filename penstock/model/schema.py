@@ -37,6 +37,11 @@ _WORDS = {kind: word.upper() for word, kind in reversed(SQL_TYPES.items())} | {p
 _WORDS[pa.string()] = "STRING"
 
 
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether values of a type are integers or floating-point numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def sql_type(kind: pa.DataType) -> str:
     """A type in the words of SQL; messages never speak of Arrow's.
 

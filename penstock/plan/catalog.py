@@ -9,6 +9,7 @@ from penstock.errors import InvalidDeclaration, UnknownStream
 from penstock.expressions.user_functions import UserFunction
 from penstock.metadata.constraints.declared import DeclaredConstraints
 from penstock.model.declarations import Destination, StreamDeclaration
+from penstock.model.qos import QoSSpecification
 from penstock.model.service import ChosenPolicy, LateAnswers, Validity
 from penstock.model.windows import Lifespan
 from penstock.plan.nodes.base import Node, walk
@@ -27,6 +28,8 @@ class ContinuousQuery:
         Whether answers have columns that say when they were made, until when they are of use, and whether that is over.
     late_answers
         What becomes of those that are of no use any more.
+    contract
+        What the query promises its users; None: nothing.
     """
 
     name: str
@@ -37,6 +40,7 @@ class ContinuousQuery:
     validity: Validity | None = None
     shows_timing: bool = False
     late_answers: LateAnswers = LateAnswers.KEEP
+    contract: QoSSpecification | None = None
 
     @property
     def depends_on(self) -> tuple[str, ...]:

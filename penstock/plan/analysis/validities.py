@@ -1,9 +1,10 @@
-"""How long the answers of a query are of use."""
+"""What a query reads in the end, and how long its answers are therefore of use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.model.declarations import StreamDeclaration
 from penstock.model.service import Validity
 from penstock.plan.catalog import Catalog, ContinuousQuery
 from penstock.plan.nodes.base import walk
@@ -21,3 +22,12 @@ def validities(catalog: Catalog, query: ContinuousQuery) -> Iterator[Validity]:
                 yield stream.validity
         elif node.query_read:
             yield from validities(catalog, catalog.queries[node.query_read.lower()])
+
+
+def streams_read(catalog: Catalog, query: ContinuousQuery) -> Iterator[StreamDeclaration]:
+    """Also through the queries that it reads; one that is read twice comes twice."""
+    for node in walk(query.plan):
+        if isinstance(node, Scan):
+            yield catalog.stream(node.stream.name)
+        elif node.query_read:
+            yield from streams_read(catalog, catalog.queries[node.query_read.lower()])

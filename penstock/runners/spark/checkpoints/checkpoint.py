@@ -14,6 +14,8 @@ from penstock.errors import CheckpointMoved, DamagedRecord, StateFormat
 from penstock.kernel.segments import FORMAT
 from penstock.model.elements import PLAN
 from penstock.runners.editions.edition import Edition
+from penstock.runners.spark.checkpoints.decision_history import NAME as HISTORY
+from penstock.runners.spark.checkpoints.decision_history import DecisionHistory
 from penstock.runners.spark.checkpoints.lock import CheckpointLock
 from penstock.runners.spark.checkpoints.records import copy_of, create_record, read_record, replace_record
 from penstock.runners.spark.data_path.control import CONTROL_NAME, ControlLog
@@ -23,7 +25,7 @@ from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
 #: What a run has learnt: without it, it learns again.
-LEARNT = ("orders", "joins", "policy")
+LEARNT = ("orders", "joins", "policy", "contracts")
 #: Those that a start adds to a checkpoint of an earlier version.
 ADDED_LATER = (IDENTITY.name,)
 #: State format of checkpoints that do not say which they have.
@@ -48,6 +50,7 @@ class Checkpoint:
         self.control = ControlLog(self.directory / "penstock" / "control")
         self.loop = Loop(self.directory / "penstock" / "loop")
         self.lock = CheckpointLock(self.directory / "penstock" / "lock")
+        self.history = DecisionHistory(self.directory / "penstock" / HISTORY)
 
     @property
     def requests(self) -> Path:

@@ -17,6 +17,7 @@ from penstock.lowering.scheduling import check_policy
 from penstock.lowering.stages import build_job
 from penstock.model.service import ChosenPolicy
 from penstock.plan.catalog import Catalog
+from penstock.qos.contract_checks import refuse_unkeepable
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import Edition
@@ -116,7 +117,7 @@ class App:
         """
         place = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
         told = self._told(policy)
-        self.prepare(place, quarantine, append, reset, told.option)
+        self.prepare(place, quarantine, append, reset, told.option, trigger)
         try:
             base = spark or create_session(self.catalog.name)
             shard_count = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
@@ -133,7 +134,7 @@ class App:
 
     def prepare(
         self, place: Checkpoint, quarantine: str | Path | None = None, append: bool = False, reset: Collection[str] = (),
-        policy: str | ChosenPolicy | None = None,
+        policy: str | ChosenPolicy | None = None, trigger: str | None = None,
     ) -> None:  # fmt: skip
         """Refuse what cannot be started, and take the checkpoint; needs no Spark, so it answers at once."""
         if not self.catalog.queries:
@@ -141,6 +142,7 @@ class App:
         check_policy(self.catalog)
         refused, told = _quarantine(place, quarantine), self._told(policy)
         refuse_shared_directories(self.catalog, refused)
+        refuse_unkeepable(self.catalog, trigger)
         place.lock.take()
         try:
             place.refuse_damaged()

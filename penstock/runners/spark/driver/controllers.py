@@ -1,4 +1,4 @@
-"""What hears the reports of a run and decides: about orders of filters, prices, memory, partitions."""
+"""What hears the reports of a run and decides: about orders of filters, prices, memory, contracts, partitions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from penstock.lowering.jobs import Job
 from penstock.model.elements import PARTITIONS
 from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing
+from penstock.runners.spark.driver.contracts import ContractController
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
 from penstock.runners.spark.driver.launch import Launch
@@ -64,6 +65,8 @@ class Controllers:
         has_deadlines = any(terms.has_validity for stage in job.stages for terms in stage.graph.terms.values())
         self._prices = PriceController(job, control, self._last_report, lambda: self._learns and (self.has_budget or has_deadlines))
         found.append(self._prices)
+        contracts = ContractController(job, self._checkpoint, self._last_report, lambda: self.has_budget)
+        found += [contracts] if contracts.is_needed else []
         topics = asked_streams(job)
         if topics:
             found.append(KafkaPartitions(topics, control, self._last_report))

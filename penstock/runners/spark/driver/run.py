@@ -20,6 +20,7 @@ from penstock.lowering.tuning import check_decision, tuning
 from penstock.model.elements import BUDGET, PLAN, POLICY, Control
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
+from penstock.qos.contract_checks import refuse_unkeepable
 from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
@@ -236,6 +237,7 @@ class Run:
             refuse_incompatible(changes, f"application '{edition.name}'")
             policies, wish = Policies(launch.checkpoint), policy_of_steps(steps, edition.name)
             policies.check(wish, edition.catalog)
+            refuse_unkeepable(edition.catalog, launch.options.trigger)
             refuse_shared_directories(edition.catalog, self.quarantine)
             launch.deployments.forget(edition)
             deployment = launch.deployments.of(edition)

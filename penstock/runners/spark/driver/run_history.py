@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,8 +10,8 @@ from typing import Any
 
 from penstock.lowering.jobs import Job
 from penstock.lowering.statistics import JoinMemory, MemoryMonitor
-from penstock.model.declarations import StreamDeclaration
 from penstock.operators.filtering.status import FilterStatus
+from penstock.qos.contract_meter import Promise
 from penstock.runners.spark.driver.counters import (
     OperatorCounts,
     QueryCounts,
@@ -20,14 +19,12 @@ from penstock.runners.spark.driver.counters import (
     count_operators,
     count_queries,
     count_readers,
-    rows_arrived,
     set_aside,
 )
+from penstock.runners.spark.driver.latency import BatchClock
 from penstock.runners.spark.driver.reports import BatchReport
-from penstock.runners.spark.driver.service import ServiceCounts, ServiceMeter, score_of
+from penstock.runners.spark.driver.service import ServiceCounts, ServiceMeter, contract_meter, score_of
 from penstock.runners.stalls import Stall, StallDetector
-from penstock.workloads.base import ColumnarWorkload
-from penstock.workloads.playback import Playback
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,8 @@ class BatchStatus:
     service: tuple[ServiceCounts, ...] = ()
     score: float | None = None
     policy: str = ""
+    #: How contracts stood at the last look.
+    promises: tuple[Promise, ...] = ()
 
     @property
     def state_rows(self) -> int:
@@ -111,6 +110,7 @@ class Summary:
     service: tuple[ServiceCounts, ...] = ()
     score: float | None = None
     policy: str = ""
+    promises: tuple[Promise, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         parts = {"readers": [reader.to_json() for reader in self.readers], "joins": [join.to_json() for join in self.joins]}
@@ -142,7 +142,6 @@ class RunHistory:
         self._memory = MemoryMonitor(job, learnt)
         self.last: BatchStatus | None = None
         self._seen = -1
-        self._began: datetime | None = None
         self._first: datetime | None = None
         self._ended: datetime | None = None
         self._durations: list[int] = []
@@ -152,13 +151,15 @@ class RunHistory:
         self._peak_rows = 0
         self._peak_bytes = 0
         self._refused: dict[str, int] = {}
-        self._service = ServiceMeter()
+        self._clock, self._service = BatchClock(), ServiceMeter()
+        self._contracts = contract_meter(job)
 
     def follow(self, job: Job) -> None:
         """Queries have come or gone; nothing happens if it is the same job."""
         if job is not self.job:
             learnt = self._memory.joins()
             self.job, self._stalls, self._memory = job, StallDetector(job), MemoryMonitor(job, learnt)
+            self._contracts = contract_meter(job, self._contracts.began)
 
     @property
     def batches(self) -> int:
@@ -169,22 +170,19 @@ class RunHistory:
         return [self._next(report) for report in reports if report.epoch > self._seen]
 
     def _next(self, report: BatchReport) -> BatchStatus:
-        began = _instant(report)
-        rows = rows_arrived(self.job, report)
-        since_ms = (began - self._began).total_seconds() * 1000 if self._began else 0.0
-        due_us = oldest_due_us(self.job, report)
-        waited_ms = since_ms if due_us is None else began.timestamp() * 1000 - due_us / 1000
-        # Where no row came, none has waited for the micro-batch to begin.
-        latency_ms = int(max(waited_ms, 0) if rows else 0) + report.duration_ms
-        rate = rows * 1000 / max(since_ms or report.duration_ms, 1)
+        times = self._clock.hear(self.job, report)
+        began, rows, latency_ms = times.began, times.rows, times.latency_ms
+        rate = rows * 1000 / max(times.since_ms or report.duration_ms, 1)
+        service = self._service.hear(self.job, report, latency_ms)
+        self._contracts.hear(began.timestamp() + report.duration_ms / 1000, self._service.served)
         self._refused = set_aside(self.job, report)
         status = BatchStatus(
             report.epoch, rows, rate, report.duration_ms, latency_ms, report.backlog, tuple(count_queries(self.job, report)),
             tuple(count_operators(self.job, report)), tuple(count_readers(self.job, report)),
             self._filters(), self._refused, self._stalls.hear(report.entries, report.holding, began.timestamp()),
-            self._service.hear(self.job, report, latency_ms), score_of(self.job, report), report.policy,
+            service, score_of(self.job, report), report.policy, self._contracts.promises,
         )  # fmt: skip
-        self._seen, self._began = report.epoch, began
+        self._seen = report.epoch
         self._first = self._first or began
         self._ended = datetime.fromtimestamp(began.timestamp() + report.duration_ms / 1000, began.tzinfo)
         self._remember(status)
@@ -229,6 +227,7 @@ class RunHistory:
             self.last.service if self.last else (),
             self.last.score if self.last else None,
             self.last.policy if self.last else "",
+            self.last.promises if self.last else (),
         )
 
     def _speed(self) -> float:
@@ -238,36 +237,3 @@ class RunHistory:
         warm_up_ms = self._durations[0] if self.batches > 1 else 0
         seconds = (self._ended - self._first).total_seconds() - warm_up_ms / 1000
         return (self._rows - (self._first_rows if self.batches > 1 else 0)) / max(seconds, 0.001)
-
-
-def _instant(report: BatchReport) -> datetime:
-    return datetime.fromisoformat(str(report.spark["timestamp"]).replace("Z", "+00:00"))
-
-
-def oldest_due_us(job: Job, report: BatchReport) -> int | None:
-    """Wall-clock microseconds at which the oldest row of the batch could have been read; None if the sources do not tell.
-
-    The feed tells: its offsets hold the time at which it began, and its rows fall due by the clock.
-    """
-    starts = [found for source in report.spark.get("sources", ()) if (found := _offset(source.get("startOffset"))) is not None]
-    # Spark tells each source once, in the order in which the plan first reads it, however many queries read it.
-    streams = {source.route.stream.name: source.route.stream for stage in job.stages for source in stage.sources}
-    feeds = [stream for stream in streams.values() if stream.source.format == "feed"]
-    if not starts or len(starts) != len(feeds):
-        return None
-    return min(_due_us(stream, start) for stream, start in zip(feeds, starts, strict=True))
-
-
-def _offset(text: Any) -> Mapping[str, int] | None:
-    """An offset of the feed, as Spark's progress shows it."""
-    found = json.loads(text) if isinstance(text, str) else text
-    return found if isinstance(found, Mapping) and {"tick", "began_us"} <= found.keys() else None
-
-
-def _due_us(stream: StreamDeclaration, start: Mapping[str, int]) -> int:
-    feed = Playback.from_text({name.lower(): value for name, value in stream.source.options.items()})
-    tick = start["tick"]
-    if not isinstance(feed.workload, ColumnarWorkload):
-        return start["began_us"]
-    clock = feed.workload.shape(feed.stream).clock
-    return start["began_us"] + int(feed.options.arrivals(clock).times(tick, tick + 1)[0])

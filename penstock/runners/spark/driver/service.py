@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from penstock.kernel.timing import AnswerTimes
 from penstock.kernel.work import Terms
 from penstock.lowering.jobs import Job
+from penstock.model.qos import QoSSpecification
+from penstock.qos.contract_meter import ContractMeter, Served
 from penstock.qos.score import QosScore
 from penstock.runners.spark.driver.reports import BatchReport
 
@@ -47,21 +49,30 @@ class ServiceMeter:
     def __init__(self) -> None:
         self._before: Mapping[str, AnswerTimes] = {}
         self._latency_ms: dict[str, tuple[int, int]] = {}
+        #: What contracts are compared with, of the last micro-batch.
+        self.served: dict[str, Served] = {}
 
     def hear(self, job: Job, report: BatchReport, batch_ms: int) -> tuple[ServiceCounts, ...]:
         """One micro-batch, which took `batch_ms` from the arrival of its rows until its answers were written."""
-        for query, times in report.times.items():
-            new = times.after(self._before.get(query, AnswerTimes()))
+        fresh = {query: times.after(self._before.get(query, AnswerTimes())) for query, times in report.times.items()}
+        for query, new in fresh.items():
             if new.rows > 0:
                 mean_ms = round(new.age_ns / new.rows / 1e6)
                 self._latency_ms[query] = mean_ms + batch_ms, new.age_reached_ms(_MOST) + batch_ms
         self._before = report.times
-        return tuple(self._counts(job, report, query) for query in job.outputs)
+        found = tuple(self._counts(job, report, query) for query in job.outputs)
+        self.served = {
+            counts.query: Served(
+                max(fresh[counts.query].rows, 0) if counts.query in fresh else 0, (counts.latency_ms or 0) / 1000,
+                _queue_bytes(job, report, counts.query), counts.oldest_ms / 1000,
+            )
+            for counts in found
+        }  # fmt: skip
+        return found
 
     def _counts(self, job: Job, report: BatchReport, query: str) -> ServiceCounts:
         terms = terms_of(job, query)
-        used = [node.id for stage in job.stages for node in stage.graph.nodes if query in node.queries]
-        queues = [report.operators.get(node, {}) for node in used]
+        queues = _queues(job, report, query)
         since = [queue["queue_since_ns"] for queue in queues if queue.get("queue_rows") and "queue_since_ns" in queue]
         times = report.times.get(query, AnswerTimes())
         mean_ms, most_ms = self._latency_ms.get(query, (None, None))
@@ -75,6 +86,28 @@ class ServiceMeter:
             times.in_time if terms.has_validity else None,
             most_ms,
         )
+
+
+def _queues(job: Job, report: BatchReport, query: str) -> list[Mapping[str, int]]:
+    """Counters of the operators of a query."""
+    used = [node.id for stage in job.stages for node in stage.graph.nodes if query in node.queries]
+    return [report.operators.get(node, {}) for node in used]
+
+
+def _queue_bytes(job: Job, report: BatchReport, query: str) -> int:
+    return sum(queue.get("queue_bytes", 0) for queue in _queues(job, report, query))
+
+
+def contracts_of(job: Job) -> dict[str, QoSSpecification]:
+    """What queries promise, by name."""
+    found = {query.name: query.contract for catalog in job.plans.values() for query in catalog.queries.values()}
+    return {name: contract for name, contract in found.items() if contract is not None and name in job.outputs}
+
+
+def contract_meter(job: Job, began: Mapping[str, float] | None = None) -> ContractMeter:
+    """Compares the service of queries with what they promise; their weights say how important they are."""
+    contracts = contracts_of(job)
+    return ContractMeter(contracts, {query: terms_of(job, query).weight for query in contracts}, began)
 
 
 def terms_of(job: Job, query: str) -> Terms:

@@ -12,8 +12,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from penstock.model.qos import Priority
 from penstock.operators.filtering.status import micros_text
 from penstock.operators.patterns.complaints import REASON as CONSTRAINT_VIOLATED
+from penstock.qos.contract_meter import Promise
 from penstock.runners.spark.driver.counters import late_and_quarantined
 from penstock.runners.spark.driver.run_history import BatchStatus, Summary
 from penstock.runners.spark.driver.service import ServiceCounts
@@ -166,6 +168,9 @@ def headline(status: BatchStatus) -> str:
         parts.append(f"{status.backlog:,} rows waiting, the oldest for {oldest / 1000:.1f} s; policy {status.policy}")
     if status.score is not None:
         parts.append(f"in time {status.score:.1%}")
+    if status.promises:
+        failing = [f"{promise.query}: {promise}" for promise in status.promises if not promise.is_kept]
+        parts.append(f"contracts broken: {', '.join(failing)}" if failing else "contracts kept")
     return " · ".join(parts)
 
 
@@ -173,14 +178,29 @@ def _queries(status: BatchStatus) -> Table:
     has_deadlines = status.score is not None
     service = {query.query: query for query in status.service}
     timing = ["latency", *(["95 % within", "waiting", "oldest"] if status.backlog else []), *(["in time"] if has_deadlines else [])]
-    table = _table("query", "rows in", "rows out", "state rows", "state", *timing)
+    table = _table("query", "rows in", "rows out", "state rows", "state", *timing, last="contract" if status.promises else "")
     for query in status.queries:
         served = service.get(query.query)
         shown = _service_text(served, bool(status.backlog), has_deadlines) if served is not None else [""] * len(timing)
         table.add_row(
-            query.query, f"{query.rows_in:,}", f"{query.rows_out:,}", f"{query.state_rows:,}", bytes_text(query.state_bytes), *shown
+            query.query,
+            f"{query.rows_in:,}",
+            f"{query.rows_out:,}",
+            f"{query.state_rows:,}",
+            bytes_text(query.state_bytes),
+            *shown,
+            *([_contract(status.promises, query.query)] if status.promises else []),
         )
     return table
+
+
+def _contract(promises: Sequence[Promise], query: str) -> Text:
+    """How the contract of a query stands: what is broken, else everything."""
+    mine = [promise for promise in promises if promise.query == query]
+    broken = [promise for promise in mine if not promise.is_kept]
+    text = _cut(", ".join(map(str, broken or mine)))
+    text.stylize("bold red" if any(each.priority is Priority.MUST_SATISFY for each in broken) else "yellow" if broken else "green")
+    return text
 
 
 def _service_text(served: ServiceCounts, is_waiting: bool, has_deadlines: bool) -> list[str]:
@@ -326,6 +346,9 @@ class Ending:
         )
         if summary.score is not None:
             console.print(f"in time {summary.score:.1%} of all answers, by the weights of their queries", highlight=False)
+        for promise in summary.promises:
+            broken = f"broken for {promise.broken_s:.0f} s of this run" if promise.broken_s else "kept throughout"
+            console.print(f"contract of {promise.query}: {broken}; at the end {promise}", highlight=False, markup=False)
         for operator in summary.operators:
             if operator.constraint_savings:
                 console.print(f"constraints: {operator.constraint_savings}", highlight=False, markup=False)

@@ -81,7 +81,7 @@ def run_in_foreground(app: App, options: RunOptions, display: Display) -> RunOut
     """Run until the end. A failure is raised in Penstock's words after the terminal is as before."""
     place = Checkpoint(options.checkpoint)
     with interruptible(at_once=kill_java) as interrupt:
-        app.prepare(place, options.quarantine, options.append, options.reset, options.policy)
+        app.prepare(place, options.quarantine, options.append, options.reset, options.policy, options.trigger)
         try:
             return _with_spark(app, options, display, interrupt, place)
         except Exception as failure:
