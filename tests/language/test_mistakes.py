@@ -57,7 +57,8 @@ STATEMENTS = [
     ("CREATE CQ q AS SELECT a FROM («)»", "found ')' here; expected SELECT"),
     (
         "CREATE CQ q «SELECT» 1",
-        "found 'SELECT' before the select; expected AS, EMIT PARTIAL, END, VALID FOR, WEIGHT, SHOW TIMING or ON LATE ANSWERS",
+        "found 'SELECT' before the select; expected AS, EMIT PARTIAL, END, VALID FOR, WEIGHT, SHOW TIMING, ON LATE ANSWERS "
+        "or WITH QOS",
     ),
     ("CREATE CQ q ON «EARLY» ANSWERS KEEP AS SELECT a FROM s", "found 'EARLY' after ON; expected LATE"),
     ("CREATE CQ q ON LATE ANSWERS «DROP» AS SELECT a FROM s", "expected KEEP, QUARANTINE or ERROR"),
