@@ -24,10 +24,11 @@ def refuse_unkeepable(catalog: Catalog, trigger: str | None) -> None:
         if latency is None or latency.priority is not Priority.MUST_SATISFY:
             continue
         strictest = min(corner for piece in latency.graph.intervals for corner in (piece.y1, piece.y2))
-        if strictest <= us / 1e6:
+        gap = us / 1e6
+        if strictest <= gap:
             raise InvalidDeclaration(
-                f"LATENCY <= {strictest:g} s MUST cannot be kept with a trigger of {us / 1e6:g} s: rows wait up to {us / 1e6:g} s for "
-                f"their micro-batch, and {us / 1e6:g} s + work > {strictest:g} s; choose a trigger of at most {strictest / 3:.2g} s, "
-                "which leaves two thirds for the work",
+                f"LATENCY <= {strictest:g} s MUST cannot be kept with a trigger of {gap:g} s: rows wait up to {gap:g} s for their "
+                f"micro-batch, and {gap:g} s + work > {strictest:g} s; choose a trigger of at most {strictest / 3:.2g} s, which "
+                "leaves two thirds for the work",
                 f"query '{query.name}'",
             )
