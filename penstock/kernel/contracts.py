@@ -114,6 +114,14 @@ class Spilling(Protocol):
         ...
 
 
+class RowGate(Protocol):
+    """Stands at an input of an operator, in front of its queue, and may leave rows out."""
+
+    def admit(self, batch: Batch) -> Batch:
+        """The rows that may wait there; metadata always may."""
+        ...
+
+
 class Policy(Protocol):
     """Chooses the next piece of work. Answers never depend on it; queue lengths and latency do.
 

@@ -20,6 +20,7 @@ from penstock.kernel.contracts import (
     Operator,
     PassesRows,
     Policy,
+    RowGate,
     Spilling,
     State,
     Steered,
@@ -133,6 +134,8 @@ class Kernel:
         #: The strategy that a decision has named, with its parameters; None: the first one still works.
         self._decided_policy: tuple[str, Mapping[str, Any]] | None = None
         self._use_policy(policy, {})
+        #: What leaves rows out, by the place in front of which it does; put there by the host.
+        self.gates: dict[Place, RowGate] = {}
         #: The time of the micro-batch.
         self._batch_ns = 0
         #: Counts what enters from outside.
@@ -400,7 +403,12 @@ class Kernel:
             running = self._running.get(target)
             if running is None or (isinstance(element, End) and element.query and element.query not in running.node.queries):
                 continue
-            self.work.add(target, Item(number, element, origin.since_ns, origin.number))
+            admitted = element
+            if isinstance(element, Batch) and (target, number) in self.gates:
+                admitted = self.gates[target, number].admit(element)
+                if not admitted.num_rows:
+                    continue
+            self.work.add(target, Item(number, admitted, origin.since_ns, origin.number))
         for output in self._outputs_of.get(port, ()):
             self._answer(output, port[0], element, origin.since_ns)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.qos.scheduling.table import make_policy
 from penstock.runners.simulated.graphs import graph_of, prices_of, terms_of
 from penstock.runners.simulated.open_batches import Ended, MakeBatching, OpenBatches
 from penstock.runners.simulated.operators import APART, plain_rows
+from penstock.runners.simulated.shedding import Shedding, SimulatedShedding
 from penstock.runners.simulated.trace import Trace, TraceWriter
 from penstock.workloads.query_graphs import QueryGraph
 
@@ -83,6 +84,8 @@ class Simulation:
         going; with strategies that go operator by operator, whenever rows reach one.
     batching
         Cuts what comes into batches, by how long rows of the stream are of use in microseconds; None: pages are batches.
+    shedding
+        Leaves rows out under overload; None: every row is served.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class Simulation:
     decision_ns: int = 0
     interrupt_ns: Callable[[int], float] | None = None
     batching: MakeBatching | None = None
+    shedding: Shedding | None = None
 
     def validity_ns(self, query: str) -> float:
         """How long after its event time an answer is of use."""
@@ -139,6 +143,7 @@ class _Host:
         self.new_jobs: list[int] = []
         self.interrupts = 0
         self.admitted = 0
+        self.shedding = SimulatedShedding(simulation.shedding, sketch, self.kernel) if simulation.shedding is not None else None
 
     def tell(self, control: Control) -> None:
         self.kernel.feed((), (control,), now_ns=0)
@@ -150,15 +155,26 @@ class _Host:
                 self.enter(at)
                 at += 1
             self.end_due_batches()
+            if self.shedding is not None:
+                self.shedding.look()
             if work.waiting or self.end_idle_batch(at == entered):
                 at = self.serve(at)
             elif at < entered:
                 work.now_ns = round(min(pages[at][0], self.next_due_ns))
             else:
-                return self.writer.done(work.now_ns, self.interrupts, self.admitted)
+                return self.done()
+
+    def done(self) -> Trace:
+        trace = self.writer.done(self.kernel.work.now_ns, self.interrupts, self.admitted)
+        if self.shedding is None:
+            return trace
+        shed = {place: gate.counters()["shed"] for place, gate in self.shedding.gates.items()}
+        return replace(trace, shed=shed, estimates=tuple(self.shedding.estimates))
 
     def enter(self, at: int) -> None:
         since_ns, stream, rows, _ = self.pages[at]
+        if self.shedding is not None:
+            self.shedding.came(self.streams[stream], rows.num_rows)
         if self.batches is None:
             self.admit((stream, rows, since_ns))
         else:

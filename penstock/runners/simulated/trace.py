@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from penstock.kernel.contracts import Policy, ServesTogether
 from penstock.kernel.executor import Answer
-from penstock.kernel.work import Item
+from penstock.kernel.work import Item, Place
 from penstock.model.batch import Batch, Int64s
+from penstock.qos.shedding.controller import LoadEstimate
 
 if TYPE_CHECKING:
     from penstock.runners.simulated.simulation import Simulation
@@ -109,6 +110,10 @@ class Trace:
         How often new jobs made a strategy that schedules jobs compare them.
     batches
         Pieces in which the rows came to the kernel.
+    shed
+        Rows left out in front of operators, by place.
+    estimates
+        Of the load, and what was decided, with the time in seconds.
     """
 
     simulation: Simulation
@@ -122,6 +127,8 @@ class Trace:
     switched_ns: Int64s
     interrupts: int
     batches: int
+    shed: Mapping[Place, int] = field(default_factory=dict)
+    estimates: tuple[tuple[float, LoadEstimate], ...] = ()
 
     @property
     def inputs(self) -> int:
