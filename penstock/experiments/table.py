@@ -55,6 +55,12 @@ def _tuple_scheduling() -> Reproduction:
     return TUPLE_SCHEDULING
 
 
+def _qos() -> Reproduction:
+    from penstock.experiments.qos.reproduction import QOS
+
+    return QOS
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
@@ -63,6 +69,7 @@ REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "ccep": _ccep,
     "scheduling": _scheduling,
     "tuple_scheduling": _tuple_scheduling,
+    "qos": _qos,
 }
 
 

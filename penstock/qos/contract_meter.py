@@ -11,7 +11,6 @@ from penstock.qos.optimizer.scores import Observation
 
 #: Seconds between two looks.
 LOOK_SECONDS = 3.0
-#: Micro-batches that count for nothing: in the first ones workers start and loops are compiled.
 _WARM_UP = 2
 #: A look ahead is shorter than the time between two looks by this factor at least.
 _LESS = 0.9
@@ -96,16 +95,18 @@ class ContractMeter:
         By query; queries without importance have 1.
     began
         When each query began, in seconds of any clock; those that are not there begin when they are first heard of.
+    warm_up
+        Micro-batches that count for nothing: in the first ones workers start and loops are compiled.
     """
 
     def __init__(
         self, contracts: Mapping[str, QoSSpecification], importance: Mapping[str, float] | None = None,
-        began: Mapping[str, float] | None = None, look_s: float = LOOK_SECONDS,
+        began: Mapping[str, float] | None = None, look_s: float = LOOK_SECONDS, warm_up: int = _WARM_UP,
     ) -> None:  # fmt: skip
         self.contracts = {query: contract for query, contract in contracts.items() if contract.expectations}
         self.began = dict(began or {})
         self._importance = importance or {}
-        self._look_s = look_s
+        self._look_s, self._warm_up = look_s, warm_up
         self._looked: float | None = None
         self._heard: float | None = None
         self._batches = 0
@@ -118,11 +119,11 @@ class ContractMeter:
         if not self.contracts:
             return None
         self._batches += 1
-        if self._looked is None or self._batches <= _WARM_UP:
+        if self._looked is None or self._batches <= self._warm_up:
             self._looked = self._heard = now_s
         for query in self.contracts:
             self.began.setdefault(query, now_s)
-            if query in served and self._batches > _WARM_UP:
+            if query in served and self._batches > self._warm_up:
                 self._add(self._since[query], served[query])
         pause, self._heard = now_s - (self._heard or now_s), now_s
         past = now_s - self._looked

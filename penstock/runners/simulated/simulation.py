@@ -18,6 +18,7 @@ from penstock.qos.scheduling.table import make_policy
 from penstock.runners.simulated.graphs import graph_of, prices_of, terms_of
 from penstock.runners.simulated.open_batches import Ended, MakeBatching, OpenBatches
 from penstock.runners.simulated.operators import APART, plain_rows
+from penstock.runners.simulated.optimizing import Optimizing, SimulatedOptimizer
 from penstock.runners.simulated.shedding import Shedding, SimulatedShedding
 from penstock.runners.simulated.trace import Trace, TraceWriter
 from penstock.workloads.query_graphs import QueryGraph
@@ -86,6 +87,8 @@ class Simulation:
         Cuts what comes into batches, by how long rows of the stream are of use in microseconds; None: pages are batches.
     shedding
         Leaves rows out under overload; None: every row is served.
+    optimizing
+        Looks at promises and changes the strategy; None: nobody does.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class Simulation:
     interrupt_ns: Callable[[int], float] | None = None
     batching: MakeBatching | None = None
     shedding: Shedding | None = None
+    optimizing: Optimizing | None = None
 
     def validity_ns(self, query: str) -> float:
         """How long after its event time an answer is of use."""
@@ -131,7 +135,7 @@ class _Host:
         sizes = {operator.id: [port.row_bytes for port in operator.ports] for operator in sketch.operators}
         entering = [sum(sizes[name][port] for name, port in sketch.consumers[stream]) for stream in self.streams]
         self.pages = simulation.traffic.pages(np.array(entering, np.int64))
-        self.writer = TraceWriter(simulation, self.kernel.policy)
+        self.writer = TraceWriter(simulation, self.kernel)
         #: Of rows of each stream: how long they are of use, and all the work they set going.
         self.validities_ns = [sketch.validity_s.get(stream, inf) * 1e9 for stream in self.streams]
         self.work_ns = [sketch.work_ns[stream] for stream in self.streams]
@@ -144,6 +148,8 @@ class _Host:
         self.interrupts = 0
         self.admitted = 0
         self.shedding = SimulatedShedding(simulation.shedding, sketch, self.kernel) if simulation.shedding is not None else None
+        asked = simulation.optimizing
+        self.optimizer = SimulatedOptimizer(asked, self.kernel, simulation.policy) if asked is not None else None
 
     def tell(self, control: Control) -> None:
         self.kernel.feed((), (control,), now_ns=0)
@@ -157,6 +163,8 @@ class _Host:
             self.end_due_batches()
             if self.shedding is not None:
                 self.shedding.look()
+            if self.optimizer is not None:
+                self.optimizer.look()
             if work.waiting or self.end_idle_batch(at == entered):
                 at = self.serve(at)
             elif at < entered:
@@ -166,6 +174,8 @@ class _Host:
 
     def done(self) -> Trace:
         trace = self.writer.done(self.kernel.work.now_ns, self.interrupts, self.admitted)
+        if self.optimizer is not None:
+            trace = replace(trace, looks=tuple(self.optimizer.looks))
         if self.shedding is None:
             return trace
         shed = {place: gate.counters()["shed"] for place, gate in self.shedding.gates.items()}
@@ -242,6 +252,8 @@ class _Host:
         answers = kernel.take()[0]
         if answers:
             self.writer.answered(answers, now)
+            if self.optimizer is not None:
+                self.optimizer.answered(answers, now, self.simulation.traffic.delay_us)
         for page in range(at, later):
             self.enter(page)
         return later

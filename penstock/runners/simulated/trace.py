@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernel.contracts import Policy, ServesTogether
-from penstock.kernel.executor import Answer
+from penstock.kernel.contracts import ServesTogether
+from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.work import Item, Place
 from penstock.model.batch import Batch, Int64s
 from penstock.qos.shedding.controller import LoadEstimate
+from penstock.runners.simulated.optimizing import Look
 
 if TYPE_CHECKING:
     from penstock.runners.simulated.simulation import Simulation
@@ -31,8 +32,8 @@ ROWS_ALL_THE_WAY = frozenset({"fifo"})
 class TraceWriter:
     """Notes what happens, cheaply: everything is added up at the end."""
 
-    def __init__(self, simulation: Simulation, policy: Policy) -> None:
-        self._simulation = simulation
+    def __init__(self, simulation: Simulation, kernel: Kernel) -> None:
+        self._simulation, self._kernel = simulation, kernel
         self._outputs = {query.id: number for number, query in enumerate(simulation.sketch.queries)}
         self._operators = {operator.id: number for number, operator in enumerate(simulation.sketch.operators)}
         self._steps: list[tuple[int, int, int, int, int, int, int]] = []
@@ -40,7 +41,6 @@ class TraceWriter:
         self._decided: list[int] = []
         #: What is served as one where a strategy runs rows all the way.
         self._served_as_one = "rows" if simulation.policy in ROWS_ALL_THE_WAY else ""
-        self._together = policy if isinstance(policy, ServesTogether) else None
         self._last: object = None
         self._mode = ""
         self._switched: list[int] = []
@@ -51,8 +51,9 @@ class TraceWriter:
         Rows that go on to the next operator of the same path or segment are no decision.
         """
         served: object = self._served_as_one
-        if self._together is not None:
-            mode, together = self._together.serving
+        policy = self._kernel.policy  # another one, if the optimiser has said so
+        if isinstance(policy, ServesTogether):
+            mode, together = policy.serving
             if mode != self._mode:
                 self._switched += [now] if self._mode else []
                 self._mode = mode
@@ -114,6 +115,8 @@ class Trace:
         Rows left out in front of operators, by place.
     estimates
         Of the load, and what was decided, with the time in seconds.
+    looks
+        Of the optimiser.
     """
 
     simulation: Simulation
@@ -129,6 +132,7 @@ class Trace:
     batches: int
     shed: Mapping[Place, int] = field(default_factory=dict)
     estimates: tuple[tuple[float, LoadEstimate], ...] = ()
+    looks: tuple[Look, ...] = ()
 
     @property
     def inputs(self) -> int:

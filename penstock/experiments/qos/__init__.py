@@ -1,0 +1,1 @@
+"""Published experiments on the run-time optimiser."""
