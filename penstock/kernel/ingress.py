@@ -38,7 +38,7 @@ from penstock.model.scoped import ScopedPunctuation
 #: Reason of rows older than what was promised.
 LATE = "late"
 
-_TOTALS = ("read", "filtered", "late", "after_end", "bad", "violating", "trusted", "used", "useless_punctuations")
+_TOTALS = ("read", "filtered", "shed", "late", "after_end", "bad", "violating", "trusted", "used", "useless_punctuations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,7 @@ class Ingress:
             self.alignment.see_partition(packet.partition)
         self.totals["read"] += packet.total
         self.totals["filtered"] += packet.filtered
+        self.totals["shed"] += packet.shed
 
     def end(self) -> list[Element]:
         """The stream has ended: nothing comes any more."""

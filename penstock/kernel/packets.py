@@ -51,8 +51,9 @@ class Packet:
         Greatest event time in the piece, whichever shard the rows went to.
     frontier
         A promise made upstream (derived streams, heartbeats): nothing older comes from this partition.
-    total
-        Rows the packing task read for this entry in all; counted in one shard only, so that sums are right.
+    total, filtered, shed
+        Rows the packing task read for this entry in all, those that the query does not want, and those left out under overload;
+        counted in one shard only, so that sums are right.
     reason, text
         Why rows are bad, and in words where an operator has said so: then it has also decided what becomes of them.
     edges
@@ -74,6 +75,7 @@ class Packet:
     marks: tuple[Punctuation, ...] = ()
     total: int = 0
     filtered: int = 0
+    shed: int = 0
     reason: str = ""
     text: str = ""
     edges: Mapping[str, Any] = field(default_factory=dict)
@@ -93,8 +95,8 @@ class Packet:
             header["f"] = self.frontier
         if self.marks:
             header["m"] = [mark.to_json() for mark in self.marks]
-        if self.total or self.filtered:
-            header["t"] = [self.total, self.filtered]
+        if self.total or self.filtered or self.shed:
+            header["t"] = [self.total, self.filtered, *([self.shed] if self.shed else [])]
         if self.reason:
             header["r"] = self.reason
         if self.text:
@@ -116,7 +118,7 @@ class Packet:
     @classmethod
     def decode(cls, header: str, body: bytes | None) -> Packet:
         found = json.loads(header)
-        total, filtered = found.get("t", (0, 0))
+        total, filtered, *shed = found.get("t", (0, 0))
         control = found.get("c")
         return cls(
             entry=found["e"],
@@ -129,6 +131,7 @@ class Packet:
             marks=tuple(Punctuation.from_json(mark) for mark in found.get("m", ())),
             total=total,
             filtered=filtered,
+            shed=shed[0] if shed else 0,
             reason=found.get("r", ""),
             text=found.get("x", ""),
             edges=found.get("d", {}),

@@ -18,7 +18,7 @@ from penstock.errors import InvalidPattern
 from penstock.kernel.damage import BAD, CALENDAR
 from penstock.kernel.packets import LAST, NOBODY, OVER, PAST, Packet, PacketKind
 from penstock.kernel.promises import derive, unique_of
-from penstock.kernel.row_filters import EntryFilter, Unjudged
+from penstock.kernel.row_filters import EntryFilter, EntryShedder, Unjudged
 from penstock.kernel.spreading import by_shard, split_mark
 from penstock.metadata.listed import ListedMarks, read_listed
 from penstock.metadata.scoped import coded, read_statement
@@ -82,7 +82,9 @@ class Route:
         return {old: new for old, new in self.kept if not known or old in known}
 
 
-def pack(rows: pa.RecordBatch, route: Route, base: int, entry_filter: EntryFilter | None = None) -> Iterator[tuple[int, Packet]]:
+def pack(
+    rows: pa.RecordBatch, route: Route, base: int, entry_filter: EntryFilter | None = None, shedder: EntryShedder | None = None
+) -> Iterator[tuple[int, Packet]]:
     """Packets by shard for one record batch of a source partition (or of several, if a column names them).
 
     Whether rows are late is not known here: that depends on what earlier micro-batches promised, not on the rows, files or
@@ -96,9 +98,12 @@ def pack(rows: pa.RecordBatch, route: Route, base: int, entry_filter: EntryFilte
         Position of the first row where the source has no positions of its own.
     entry_filter
         Judges rows that are sound and that the condition of the entry keeps.
+    shedder
+        Leaves out some of the rows that are left then. They are counted, and what is known from them passes: promises, how far
+        time has come, values that are closed.
     """
     for partition, part, positions in _by_partition(rows, base):
-        yield from _pack_partition(part, positions, route, partition, base, entry_filter)
+        yield from _pack_partition(part, positions, route, partition, base, entry_filter, shedder)
 
 
 def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.RecordBatch, Int64s]]:
@@ -126,8 +131,9 @@ def _by_partition(rows: pa.RecordBatch, base: int) -> Iterator[tuple[int, pa.Rec
 
 
 def _pack_partition(
-    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int, entry_filter: EntryFilter | None
-) -> Iterator[tuple[int, Packet]]:
+    rows: pa.RecordBatch, positions: Int64s, route: Route, partition: int, base: int, entry_filter: EntryFilter | None,
+    shedder: EntryShedder | None,
+) -> Iterator[tuple[int, Packet]]:  # fmt: skip
     first, last = (int(positions[0]), int(positions[-1])) if len(positions) else (base, base - 1)
     found = _take_marks(rows, positions, route, partition)
     rows, positions = found.rows, found.positions
@@ -137,7 +143,8 @@ def _pack_partition(
     wanted, unjudged = _filtered(rows, positions, wanted, entry_filter) if entry_filter is not None else (wanted, ())
     yield from _unjudged(rows, positions, unjudged, route, partition, first)
     batch = _entry_batch(rows, positions, good, route)
-    kept = wanted[good]
+    asked = wanted[good]
+    kept = _spared(batch, asked, partition, shedder)
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
     edges |= _scope_edge(found.scopes, positions, route) | _time_edges(found, route)
     broken |= _after_listed(batch, found.listed, route)
@@ -151,12 +158,22 @@ def _pack_partition(
         yield shard, Packet(
             route.entry, PacketKind.ROWS, partition, first, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
             total=rows.num_rows + len(found.unreadable) if shard == home else 0,
-            filtered=int((~kept).sum()) - sum(len(item.rows) for item in unjudged) if shard == home else 0, edges=edges, last=last,
+            filtered=int((~asked).sum()) - sum(len(item.rows) for item in unjudged) if shard == home else 0,
+            shed=int((asked & ~kept).sum()) if shard == home else 0, edges=edges, last=last,
         )  # fmt: skip
     # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
     if (kept & broken).any():
         for shard, share in by_shard(batch.filter(kept & broken), route.keys, route.shards, home).items():
             yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, first, share)
+
+
+def _spared(batch: Batch, asked: npt.NDArray[np.bool_], partition: int, shedder: EntryShedder | None) -> npt.NDArray[np.bool_]:
+    """Of the rows that the query asks for, those that are not shed."""
+    if shedder is None or not asked.any():
+        return asked
+    found = asked.copy()
+    found[asked] = shedder(batch.filter(asked), partition)
+    return found
 
 
 def _in_place(marks: Sequence[Punctuation], route: Route) -> list[Punctuation]:

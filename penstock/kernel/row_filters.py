@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import Control, Elements
+from penstock.model.masks import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +73,12 @@ class EntryFilter(Protocol):
 
     def __call__(self, rows: pa.RecordBatch, ts: Int64s, positions: Int64s, asked: Int64s) -> tuple[Int64s, list[Unjudged]]:
         """Which of the rows that are asked about pass, ascending, and which could not be judged."""
+        ...
+
+
+class EntryShedder(Protocol):
+    """Leaves rows out of one entry in one packing task, because there is more to do than can be done."""
+
+    def __call__(self, batch: Batch, partition: int) -> Mask:
+        """Which rows of a source partition stay; it depends on the rows alone, so that a repeated micro-batch loses the same."""
         ...

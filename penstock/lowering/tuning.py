@@ -14,6 +14,7 @@ from penstock.errors import InvalidConfiguration, suggestion
 from penstock.lowering.heartbeats import check_time
 from penstock.lowering.jobs import Job
 from penstock.lowering.scheduling import check_scheduling
+from penstock.lowering.shedding import check_shedding
 from penstock.lowering.statistics import joins_of
 from penstock.model.elements import Control
 from penstock.operators.joins.window_join import TUNE
@@ -86,8 +87,9 @@ def _joins_of_query(job: Job, query: str) -> list[TunableJoin]:
 
 
 def check_decision(job: Job, decision: Control) -> None:
-    """Refuse a decision about joins, time or the order of work that could not be obeyed; other kinds are not looked at."""
+    """Refuse a decision about joins, time, the order of work or loss that could not be obeyed; other kinds are not looked at."""
     check_time(job, decision)
     check_scheduling(job, decision)
+    check_shedding(job, decision)
     if decision.kind == TUNE:
         _check_changes({name: value for name, value in decision.detail.items() if name != "to"})

@@ -25,6 +25,8 @@ PLAN = "plan"
 #: Kinds of controls about the order of work: nanoseconds of priced work that a micro-batch may take in a shard (`ns`; None: no
 #: limit), prices of operators by port (`operators`), and the strategy that chooses what runs next (`name`, and its parameters).
 BUDGET, STATISTICS, POLICY = "budget", "statistics", "policy"
+#: Kind of the control that says which rows of an entry packing leaves out: its name (`entry`), their `share` (0: none), `seed`.
+SHED = "shed"
 #: Kind of the control that changes nothing: it is there so that a micro-batch goes on with what a budget left in queues.
 CONTINUE = "continue"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from penstock.model.elements import Control
+from penstock.model.elements import SHED, Control
 from penstock.operators.filtering.reports import COSTS, ORDER
 
 #: Kind and detail of a decision.
@@ -16,7 +16,14 @@ Decision: TypeAlias = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Decisions by the operator that they are about, folded; a value.
+    """Decisions by the operator or entry that they are about, folded; a value.
+
+    Parameters
+    ----------
+    operators
+        About filters, by name.
+    shed
+        What is left out of entries, by name: the share, and which rows.
 
     Examples
     --------
@@ -28,21 +35,25 @@ class Decisions:
     """
 
     operators: Mapping[str, tuple[Decision, ...]] = field(default_factory=dict)
+    shed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def followed_by(self, decisions: Iterable[Decision]) -> Decisions:
         """With further decisions; those that packing tasks need not know leave no trace."""
-        found = dict(self.operators)
+        found, shed = dict(self.operators), dict(self.shed)
         for kind, detail in decisions:
             if kind == ORDER:  # it says what conditions cost, too
                 found[detail["operator"]] = ((kind, detail),)
             elif kind == COSTS:
                 before = [each for each in found.get(detail["operator"], ()) if each[0] == ORDER]
                 found[detail["operator"]] = (*before, (kind, detail))
-        return self if found == self.operators else Decisions(found)
+            elif kind == SHED:
+                shed[detail["entry"]] = {name: value for name, value in detail.items() if name not in ("entry", "from")}
+        shed = {entry: each for entry, each in shed.items() if each["share"]}
+        return self if (found, shed) == (self.operators, self.shed) else Decisions(found, shed)
 
     def about(self, operators: Collection[str]) -> Decisions:
         """Without decisions about operators that are gone."""
-        return Decisions({name: each for name, each in self.operators.items() if name in operators})
+        return Decisions({name: each for name, each in self.operators.items() if name in operators}, self.shed)
 
     def of(self, operator: str) -> tuple[Control, ...]:
         """What an operator that begins now must hear."""
@@ -51,12 +62,17 @@ class Decisions:
     @property
     def text(self) -> str:
         """As JSON; empty if nothing is decided."""
-        return json.dumps(self.operators, separators=(",", ":")) if self.operators else ""
+        if not self.operators and not self.shed:
+            return ""
+        return json.dumps({"operators": self.operators, "shed": self.shed}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Decisions:
-        found = json.loads(text) if text else {}
-        return cls({name: tuple((kind, detail) for kind, detail in each) for name, each in found.items()})
+        if not text:
+            return cls()
+        found = json.loads(text)
+        operators = {name: tuple((kind, detail) for kind, detail in each) for name, each in found["operators"].items()}
+        return cls(operators, found["shed"])
 
 
 NO_DECISIONS = Decisions()

@@ -179,12 +179,12 @@ def _stored(state: State) -> State:
 
 
 def unaccounted(runner: LocalRunner) -> list[str]:
-    """Entries where read is not used + filtered + late + bad + violating: nothing gets lost, between stages either."""
+    """Entries where read is not used + filtered + shed + late + bad + violating: nothing gets lost, between stages either."""
     wrong = []
     for name, counters in runner.report().items():
         if "read" in counters:
             refused = counters["late"] + counters["bad"] + counters["violating"] - counters["trusted"]
-            used = counters["used"] + counters["filtered"] + refused
+            used = counters["used"] + counters["filtered"] + counters["shed"] + refused
             if counters["read"] not in (0, used) or (not counters["read"] and refused):
                 wrong.append(f"rows of {name} are not accounted for: {counters}")
     return wrong

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeAlias
 from penstock.errors import Defect
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.schema import Schema
-from penstock.model.windows import Framed, Window
+from penstock.model.windows import Framed, Rows, Window
 
 #: Columns whose hash decides the shard. Empty: one shard has it all. None: anywhere.
 Keys: TypeAlias = tuple[str, ...] | None
@@ -134,6 +134,15 @@ class Node(ABC):
     def with_frames(self, frames: Sequence[Window]) -> Node:
         """The node with other windows, as many as it has."""
         raise Defect(f"the node {type(self).__name__} does not say how it gets other windows")
+
+    @property
+    def needs_every_row(self) -> str:
+        """What would make answers wrong, and not only missing, if rows were left out of the input; empty if nothing would."""
+        counting = any(
+            window.in_rows if isinstance(window, Framed) else isinstance(window, Rows) and window.size is not None
+            for window in self.frames
+        )
+        return "a window that counts rows" if counting else ""
 
     # -- shards -------------------------------------------------------------------------------------------------------
 

@@ -110,6 +110,11 @@ class WindowJoin(Node):
         return True
 
     @property
+    def needs_every_row(self) -> str:
+        # A row whose partner is left out would be reported as one without partner.
+        return super().needs_every_row or (f"{self.kind.words} JOIN" if self.kind.preserved else "")
+
+    @property
     def counts_rows(self) -> bool:
         """Whether some window is a number of rows: then all rows are put into one order, in one place."""
         return any(isinstance(window, Rows) for window in self.windows)

@@ -21,7 +21,7 @@ from penstock.metadata.constraints.constraint_set import ConstraintSet
 from penstock.metadata.constraints.queries import registered, watched_types, why_unwatched
 from penstock.metadata.constraints.registration import Registration, terminal_types
 from penstock.metadata.constraints.violations import ViolationPolicy
-from penstock.model.event_patterns import EventOrder, LastRun, Lists, Strategy
+from penstock.model.event_patterns import EventOrder, LastRun, Lists, Repeat, Strategy, absences_of, atoms_of
 from penstock.model.schema import TIMESTAMP, Schema, sql_type
 from penstock.plan.nodes.base import Keys, OverOne, RowTimes, Spread, enough
 from penstock.plan.nodes.relational import Union
@@ -122,6 +122,16 @@ class PatternMatch(OverOne):
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "output", replace(resolved, measures=measures, columns=shown, own_columns=own))
         self._check()
+
+    @property
+    def needs_every_row(self) -> str:
+        if self.constraints is not None:
+            return "constraints on its events"
+        if absences_of(self.query.pattern):
+            return "negation"
+        # Where events are chosen, another one would be chosen instead of one that is left out.
+        repeats = any(atom.repeat is not Repeat.ONCE for atom in atoms_of(self.query.pattern))
+        return "" if self.query.strategy is Strategy.ANY and not repeats else f"an event pattern with {self.query.strategy}"
 
     def _check(self) -> None:
         events, query = self.input.schema, self.query

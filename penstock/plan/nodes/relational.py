@@ -271,6 +271,11 @@ class Distinct(SameColumns):
     def with_frames(self, frames: Sequence[Window]) -> Node:
         return replace(self, window=_of_groups(frames))
 
+    @property
+    def needs_every_row(self) -> str:
+        # Without the first of equal rows another one is the answer, with another time.
+        return super().needs_every_row or "DISTINCT"
+
     def wanted_keys(self, known: Sequence[Spread]) -> list[Keys]:
         return [enough(_spread_of_groups(self.window, self.keys), known[0])]
 

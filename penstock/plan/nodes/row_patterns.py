@@ -33,6 +33,10 @@ class RowPatternMatch(OverOne):
         return output_of(self.query, self.input.schema)
 
     @property
+    def needs_every_row(self) -> str:
+        return "MATCH_RECOGNIZE"
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """Columns of the input that the search or its output reads."""
         return stored_columns(self.query, self.input.schema)

@@ -63,6 +63,8 @@ class SemanticShedder:
         Greatest share of the rows that may be dropped in all.
     seed
         Of the summary.
+    carry
+        Part of a row that is to be dropped in addition.
 
     Notes
     -----
@@ -74,7 +76,7 @@ class SemanticShedder:
     shedders (quantiles); section 10.6.4 (ranges of values).
     """
 
-    def __init__(self, preference: DropPreference, capacity: float = 1.0, seed: int = 0) -> None:
+    def __init__(self, preference: DropPreference, capacity: float = 1.0, seed: int = 0, carry: float = 0.0) -> None:
         assert preference.column is not None
         self._column = preference.column
         self._preference = preference
@@ -82,7 +84,7 @@ class SemanticShedder:
         self._summary = QuantileSummary(seed)
         self._range = _Range()
         #: Part of a row with the value of the threshold that is still to be dropped.
-        self._carry = 0.0
+        self._carry = carry
         self._received = 0
         self._dropped = 0
         self._null_passed = 0

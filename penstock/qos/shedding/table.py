@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 
 from penstock.errors import InvalidDeclaration, suggestion
-from penstock.model.drop_preferences import DropKind, DropPreference
+from penstock.model.drop_preferences import DropKind, DropMode, DropPreference
 from penstock.qos.shedding.contracts import Shedder
 from penstock.qos.shedding.exact_rate import ExactRate
 from penstock.qos.shedding.semantic import SemanticShedder
@@ -27,6 +30,30 @@ def make_shedder(preference: DropPreference, capacity: float = 1.0, seed: int = 
     if preference.kind is DropKind.RANDOM:
         return ExactRate(seed)
     return SemanticShedder(preference, capacity, seed)
+
+
+def preference_of(detail: Mapping[str, Any]) -> DropPreference:
+    """The preference that a decision states; without any, rows are dropped at random.
+
+    Raises
+    ------
+    InvalidDeclaration
+        When there is no such kind or mode, or a column is missing.
+
+    Examples
+    --------
+    >>> preference_of({"kind": "lowest", "column": "speed"}).mode
+    <DropMode.QUANTILE: 'quantile'>
+    """
+    kind, mode = str(detail.get("kind", DropKind.RANDOM)), str(detail.get("mode", DropMode.QUANTILE))
+    if kind not in list(DropKind):
+        raise InvalidDeclaration(f"no rows are '{kind}' for a shedder; of kinds {suggestion(kind, DropKind)}")
+    if mode not in list(DropMode):
+        raise InvalidDeclaration(f"there is no mode '{mode}' of shedding; of modes {suggestion(mode, DropMode)}")
+    column, center = detail.get("column"), detail.get("center")
+    if kind != DropKind.RANDOM and not column:
+        raise InvalidDeclaration(f"to drop the {kind} rows a shedder must know by which 'column'")
+    return DropPreference(DropKind(kind), column, None if center is None else float(center), DropMode(mode))
 
 
 def check_preference(preference: DropPreference, schema: pa.Schema, query: str) -> None:

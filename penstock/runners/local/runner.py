@@ -22,6 +22,7 @@ from penstock.model.elements import Control, Quarantined
 from penstock.qos.scheduling.table import DEFAULT
 from penstock.runners.decisions import Decisions
 from penstock.runners.early_filters import EarlyFilters, add_up
+from penstock.runners.early_shedding import early_shedder
 from penstock.runners.memory import MemorySharing
 from penstock.runners.prefix_columns import prefix_columns
 from penstock.runners.shard import make_kernel, step
@@ -181,7 +182,8 @@ class LocalRunner:
         base = self._positions.get(prefix.stream.name, 0)
         found: list[tuple[int, Packet]] = []
         for rows, each in zip(tasks, filters, strict=True):
-            found += pack(prefix_columns(prefix, set_damage_apart(rows)), source.route, base, each.of(prefix.filters))
+            sound = prefix_columns(prefix, set_damage_apart(rows))
+            found += pack(sound, source.route, base, each.of(prefix.filters), early_shedder(self._decisions, source.route.entry))
             base += rows.num_rows
         return found
 

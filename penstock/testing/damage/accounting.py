@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.metadata.scoped import read_statement
 from penstock.runners.spark.driver.run import Run
 
-_OUTCOMES = ("used", "filtered", "late", "bad", "violating", "after_end")
+_OUTCOMES = ("used", "filtered", "shed", "late", "bad", "violating", "after_end")
 #: Formats that get the same records and must come to the same result. ORC files of Arrow do not say which calendar they use, so
 #: Spark moves dates before 1582, some of them into the years 1 to 9999.
 _ALIKE = ("parquet", "parquet by Spark")

@@ -24,6 +24,7 @@ from penstock.model.schema import Field, Schema
 from penstock.runners.decisions import NO_DECISIONS, Decisions
 from penstock.runners.destinations import local_path
 from penstock.runners.early_filters import EarlyFilters
+from penstock.runners.early_shedding import early_shedder
 from penstock.runners.parquet_rows import parquet_rows
 from penstock.runners.prefix_columns import fields_read, prefix_columns
 from penstock.runners.spark.data_path.files import ParquetFiles
@@ -289,14 +290,15 @@ class Packing(Generic[_Entries]):
 
     Parameters
     ----------
-    decided
-        What is decided about the filters of the entries.
+    decisions
+        What is decided about the filters of the entries, and about loss.
     run
         Whose reports these are.
     """
 
     def __init__(self, entries: Sequence[_Entries], decisions: Decisions = NO_DECISIONS, run: str = "") -> None:
         self.entries = entries
+        self._decisions = decisions
         self._early_filters = EarlyFilters(decisions, time.perf_counter_ns)
         self._run = run
         self._ids = shard_ids(entries[0].route.shards)
@@ -339,7 +341,8 @@ class Packing(Generic[_Entries]):
 
     def _encoded(self, entry: _Entries, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
         entry_filter = self._early_filters.of(entry.filters)
-        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, entry_filter):
+        shedder = early_shedder(self._decisions, entry.route.entry)
+        for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, entry_filter, shedder):
             yield (self._ids[shard], *packet.encode(), None)
 
 

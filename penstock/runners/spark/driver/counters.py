@@ -15,7 +15,7 @@ from penstock.runners.spark.driver.reports import BatchReport
 class ReaderCounts:
     """What became of the rows of a stream for the queries that share one entry.
 
-    Nothing is lost silently: every row read was used, set aside by a WHERE, or quarantined.
+    Nothing is lost silently: every row read was used, set aside by a WHERE, quarantined, or shed.
 
     Examples
     --------
@@ -32,6 +32,7 @@ class ReaderCounts:
     bad: int
     violating: int
     after_end: int = 0
+    shed: int = 0
 
     @property
     def quarantined(self) -> int:
@@ -39,7 +40,7 @@ class ReaderCounts:
 
     @property
     def is_complete(self) -> bool:
-        return self.read == self.used + self.filtered + self.quarantined
+        return self.read == self.used + self.filtered + self.quarantined + self.shed
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "quarantined": self.quarantined, "is_complete": self.is_complete}
@@ -98,7 +99,7 @@ def count_readers(job: Job, report: BatchReport) -> list[ReaderCounts]:
             name = source.route.entry
             counted = report.entries.get(name, {})
             refused = counted.get("violating", 0) - counted.get("trusted", 0)
-            plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad", "after_end")}
+            plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad", "after_end", "shed")}
             found.append(ReaderCounts(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain))
     return found
 

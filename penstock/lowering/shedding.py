@@ -1,0 +1,63 @@
+"""Decisions about rows that are left out: what could not be obeyed, or would change what answers mean, is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+from penstock.errors import InvalidConfiguration, suggestion
+from penstock.lowering.jobs import Job
+from penstock.model.elements import SHED, Control
+from penstock.plan.nodes.base import walk
+from penstock.qos.shedding.table import check_preference, preference_of
+
+#: What a decision must say, and what it may.
+_REQUIRED, _OPTIONAL = {"entry", "share"}, {"seed", "anywhere", "from", "kind", "column", "center", "mode"}
+
+
+def check_shedding(job: Job, decision: Control) -> None:
+    """Refuse to leave rows out where that cannot be; other kinds are not looked at."""
+    if decision.kind != SHED:
+        return
+    detail = decision.detail
+    entries = {source.route.entry: source.route for stage in job.stages for source in stage.sources}
+    if not set(detail) >= _REQUIRED or set(detail) - _REQUIRED - _OPTIONAL:
+        raise InvalidConfiguration(
+            "shedding says which share of the rows of an entry is left out, as {'entry': 'bid@0', 'share': 0.1}, with 'seed', "
+            f"'kind', 'column', 'center', 'mode' and 'anywhere' if they matter; found {dict(detail)}"
+        )
+    if detail["entry"] not in entries:
+        raise InvalidConfiguration(f"there is no entry '{detail['entry']}'; {suggestion(str(detail['entry']), entries)}")
+    share, seed = detail["share"], detail.get("seed", 0)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not isfinite(share) or not 0 <= share <= 1:
+        raise InvalidConfiguration(f"the share that is left out of '{detail['entry']}' is {share!r}; give a number from 0 to 1")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InvalidConfiguration(f"the seed of the rows left out of '{detail['entry']}' is {seed!r}; give a whole number")
+    for query in _readers(job, detail["entry"]):
+        check_preference(preference_of(detail), entries[detail["entry"]].columns, query)
+    if share and detail.get("anywhere") is not True:
+        _check_meaning(job, detail)
+
+
+def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
+    entry = detail["entry"]
+    for query in _readers(job, entry):
+        for reason in _changed_meanings(job, query):
+            raise InvalidConfiguration(
+                f"query '{query}' reads '{entry}' and has {reason}: with rows left out some of its answers would be wrong, not "
+                "only missing. Allow it with 'anywhere': true if that is what you want"
+            )
+
+
+def _readers(job: Job, entry: str) -> list[str]:
+    """Queries that hear anything of an entry."""
+    nodes = [node for stage in job.stages for node in stage.graph.nodes if any(source == entry for source, _ in node.sources)]
+    return sorted({query for node in nodes for query in node.queries})
+
+
+def _changed_meanings(job: Job, query: str) -> Iterator[str]:
+    for catalog in job.plans.values():
+        for found in catalog.queries.values():
+            if found.name.lower() == query.lower():
+                yield from (node.needs_every_row for node in walk(found.plan) if node.needs_every_row)
