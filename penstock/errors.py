@@ -266,12 +266,24 @@ class TooManyRuns(CapacityError):
     code = "capacity.pattern-runs"
 
 
+class Overloaded(CapacityError):
+    """More work comes than can be done, so that a latency does not exist."""
+
+    code = "capacity.overloaded"
+
+
 class InvalidConfiguration(UserError):
     code = "operators.configuration"
 
 
 class InvalidConstraint(UserError):
     code = "constraints.invalid"
+
+
+class InvalidModel(UserError):
+    """A figure or a plan with which capacity cannot be reckoned."""
+
+    code = "qos.model"
 
 
 class UnknownEventType(UnknownName):
