@@ -174,6 +174,32 @@ def explain(
 
 
 @app.command()
+def plan(
+    file: File,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(help="Rows of a stream per second, such as bid=20000; may be repeated. Default: as measured."),
+    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores to plan for. Default: those of the run, or 2.")] = None,
+    trigger: Annotated[str | None, typer.Option(help="Time between micro-batches, such as '1 second'.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run whose measured costs count.")] = None,
+    trial: Annotated[
+        str | None,
+        typer.Option(help="Measure by a run of this length that writes nowhere, such as '20 seconds'; 0: assume typical costs."),
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory there is for state and queues, such as '2 GB'.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw latency against rate into this file, .png or .svg.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict latency, load, memory and the highest sustainable rate. Exit code 1 if more rows come than can be processed."""
+    from penstock.apps.planning import plan_application, print_plan
+
+    found = plan_application(file, rate or [], cores, trigger, checkpoint, trial, memory)
+    print_plan(found, as_json, figure)
+    raise typer.Exit(1 if found.plan.is_overloaded else 0)
+
+
+@app.command()
 def tune(
     file: File,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query whose joins change.")],

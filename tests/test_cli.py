@@ -16,6 +16,8 @@ from penstock.apps.running import parse_conf, writes_to_console
 from penstock.cli import app
 from penstock.errors import InvalidOption
 from penstock.language.application import parse_application
+from penstock.lowering.looped import looped
+from penstock.lowering.stages import build_job
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 
@@ -216,3 +218,87 @@ def test_output_that_nobody_reads_to_its_end_is_no_fault() -> None:
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     assert done.stderr == ""
     assert done.returncode == 141  # as of a program that SIGPIPE has ended
+
+
+FED = """
+CREATE STREAM bid (item BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS) USING rate;
+CREATE CQ busy AS SELECT item, COUNT(*) AS bids FROM bid [RANGE 1 MINUTE] GROUP BY item OUTPUT TO parquet OPTIONS (path 'out');
+"""
+
+
+def measured_checkpoint(folder: Path, file: str) -> Path:
+    """As a run leaves it that has measured micro-batches."""
+    place = Checkpoint(folder / "checkpoint")
+    place.fixed_at_first_start("shards", 2)
+    batches = [[rows, 0.2 + 2e-5 * rows] for rows in range(1_000, 21_000, 1_000)]
+    operators = [node.id for node in looped(build_job(parse_application(Path(file).read_text()), 2)).stages[0].graph.nodes]
+    price = {"row_ns": 4_000.0, "selectivity": 0.5, "row_bytes": 40, "call_rows": 1e3, "call_ns": 0.0, "rate": 5e3}
+    costs = {
+        "cores": 2, "shards": 2, "plan": "", "batches": batches, "rates": {"bid": 5_000.0}, "shares": {},
+        "state": {operators[0]: [100, 2e6]}, "prices": {name: [price] for name in operators},
+    }  # fmt: skip
+    place.remember("costs", costs)
+    return folder / "checkpoint"
+
+
+def test_plan_predicts_with_the_costs_of_a_checkpoint(tmp_path: Path) -> None:
+    file = tmp_path / "fed.sql"
+    file.write_text(FED)
+    checkpoint = measured_checkpoint(tmp_path, str(file))
+    arguments = ("plan", str(file), "--checkpoint", str(checkpoint), "--rate", "bid=20000")
+    found = json.loads(penstock(*arguments, "--json").stdout)
+    assert found["load"] == pytest.approx(0.4)
+    assert found["highest_rate"] == pytest.approx(50_000)
+    assert found["queries"][0]["latency_s"] == pytest.approx(0.5, rel=1e-3)
+    assert found["estimated"] == []
+    text = penstock(*arguments, "--memory", "10 MB", "--figure", str(tmp_path / "plan.png"))
+    assert text.exit_code == 0
+    for part in (
+        "application fed: bid 20,000/s; 2 cores",
+        "20 micro-batches",
+        "highest sustainable rate: 50,000 rows/s (2.50 times)",
+        "what ends first: memory at",
+        "busy",
+    ):
+        assert part in text.stdout
+    assert (tmp_path / "plan.png").stat().st_size > 5_000
+    slower = json.loads(penstock(*arguments, "--json", "--trigger", "1 second", "--cores", "4").stdout)
+    assert slower["load"] == pytest.approx(0.2)
+    assert slower["queries"][0]["latency_s"] == pytest.approx(0.5 + 0.2 + 0.2, rel=1e-3)
+    assert "4 cores" in slower["estimated"][0]
+
+
+def test_plan_says_that_more_rows_come_than_can_be_processed(tmp_path: Path) -> None:
+    file = tmp_path / "fed.sql"
+    file.write_text(FED)
+    checkpoint = measured_checkpoint(tmp_path, str(file))
+    result = penstock("plan", str(file), "--checkpoint", str(checkpoint), "--rate", "bid=100000")
+    assert result.exit_code == 1
+    assert "OVERLOADED" in result.stdout
+    assert "drop 50.0 % of the rows" in result.stdout
+
+
+def test_plan_without_measurements_marks_estimates(bounded: str) -> None:
+    result = penstock("plan", bounded, "--trial", "0", "--rate", "bid=1000")
+    assert result.exit_code == 0
+    assert "costs: assumed, as nothing is measured" in result.stdout
+    assert "estimated, not measured" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--rate", "bid"), "'bid' is no rate; write stream=rows"),
+        (("--rate", "bid=many"), "'bid=many' is no rate"),
+        (("--rate", "bids=1"), "stream 'bids', which no query reads"),
+        ((), "nobody knows how many rows of bid come"),
+        (("--checkpoint", "nowhere"), "'nowhere' is the checkpoint of no run"),
+        (("--checkpoint", "nowhere", "--trial", "5 s"), "give --checkpoint or --trial, not both"),
+        (("--rate", "bid=1", "--trigger", "soon"), "'soon' is no duration"),
+    ],
+)
+def test_plan_refuses_what_it_cannot_plan(bounded: str, arguments: tuple[str, ...], said: str) -> None:
+    trial = () if "--checkpoint" in arguments else ("--trial", "0")
+    result = penstock("plan", bounded, *arguments, *trial)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())

@@ -14,6 +14,7 @@ from penstock.lowering.statistics import JoinMemory
 from penstock.model.elements import STATISTICS
 from penstock.operators.filtering.status import FilterStatus
 from penstock.plan.catalog import Catalog
+from penstock.runners.costs import RECORD as COSTS
 from penstock.runners.spark.checkpoints.records import read_record
 
 
@@ -73,6 +74,12 @@ def read_prices(checkpoint: Path) -> list[Mapping[str, Any]]:
     _recalled(checkpoint, "shards")
     log = ControlLog(checkpoint / "penstock" / "control")
     return [detail for kind, detail in log.read(0, len(log)) if kind == STATISTICS]
+
+
+def read_costs(checkpoint: Path) -> Mapping[str, Any] | None:
+    """What the run of a checkpoint has remembered of the cost of its micro-batches; None: nothing. Needs no Spark."""
+    found: Mapping[str, Any] | None = _recalled(checkpoint, COSTS)
+    return found
 
 
 def _recalled(checkpoint: Path, name: str) -> Any:

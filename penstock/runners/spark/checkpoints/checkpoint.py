@@ -25,7 +25,7 @@ from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
 #: What a run has learnt: without it, it learns again.
-LEARNT = ("orders", "joins", "policy", "contracts")
+LEARNT = ("orders", "joins", "policy", "contracts", "costs")
 #: Those that a start adds to a checkpoint of an earlier version.
 ADDED_LATER = (IDENTITY.name,)
 #: State format of checkpoints that do not say which they have.

@@ -1,4 +1,4 @@
-"""What hears the reports of a run and decides: about orders of filters, prices, memory, contracts, partitions."""
+"""What hears the reports of a run: decides about orders of filters, prices, memory, contracts, partitions; remembers costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.model.elements import PARTITIONS
 from penstock.operators.filtering.status import FilterStatus
 from penstock.runners.memory import MemorySharing
 from penstock.runners.spark.driver.contracts import ContractController
+from penstock.runners.spark.driver.costs import CostRecorder
 from penstock.runners.spark.driver.filter_orders import FilterController
 from penstock.runners.spark.driver.kafka_partitions import KafkaPartitions, asked_streams, decided_partitions
 from penstock.runners.spark.driver.launch import Launch
@@ -67,6 +68,8 @@ class Controllers:
         found.append(self._prices)
         contracts = ContractController(job, self._checkpoint, self._last_report, lambda: self.has_budget)
         found += [contracts] if contracts.is_needed else []
+        cores = int(self._launch.spark.sparkContext.defaultParallelism)
+        found.append(CostRecorder(job, self._checkpoint, self._last_report, cores, self.prices))
         topics = asked_streams(job)
         if topics:
             found.append(KafkaPartitions(topics, control, self._last_report))

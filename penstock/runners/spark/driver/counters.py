@@ -93,14 +93,19 @@ class OperatorCounts:
 
 def count_readers(job: Job, report: BatchReport) -> list[ReaderCounts]:
     """One line per entry of a source."""
-    found = []
+    return list(count_readers_by_entry(job, report).values())
+
+
+def count_readers_by_entry(job: Job, report: BatchReport) -> dict[str, ReaderCounts]:
+    """The same with the names of the entries."""
+    found = {}
     for stage in job.stages:
         for source in stage.sources:
             name = source.route.entry
             counted = report.entries.get(name, {})
             refused = counted.get("violating", 0) - counted.get("trusted", 0)
             plain = {kind: counted.get(kind, 0) for kind in ("read", "used", "filtered", "late", "bad", "after_end", "shed")}
-            found.append(ReaderCounts(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain))
+            found[name] = ReaderCounts(source.route.stream.name, _queries_of_entry(job, name), violating=refused, **plain)
     return found
 
 
