@@ -19,6 +19,7 @@ from penstock.lowering.stages import build_job
 from penstock.model.durations import micros_of
 from penstock.model.qos import QoSSpecification
 from penstock.model.sizes import size_in_bytes
+from penstock.plan.catalog import Catalog
 from penstock.qos.capacity.planning import CapacityPlan, Machine
 
 
@@ -59,7 +60,7 @@ def plan_application(
     trial
         How long a trial takes; 0 seconds: nothing is measured, typical costs are assumed.
     contracts
-        What queries ask for, by name.
+        What queries ask for, by name; None: what the text says.
     """
     if checkpoint is not None and trial is not None:
         raise InvalidOption("costs come either from a run or from a trial; give --checkpoint or --trial, not both", "--trial")
@@ -72,7 +73,11 @@ def plan_application(
     shards = cores or (int(costs["cores"]) if costs is not None else 2)
     found = planned_application(looped(build_job(catalog, shards)), application, told, costs).at(asked)
     machine = Machine(shards, _seconds(trigger, "--trigger") if trigger else 0.0, size_in_bytes(memory) if memory else None)
-    return CapacityReport(CapacityPlan(found, machine, dict(contracts or {})), source)
+    return CapacityReport(CapacityPlan(found, machine, _promised(catalog) if contracts is None else dict(contracts)), source)
+
+
+def _promised(catalog: Catalog) -> dict[str, QoSSpecification]:
+    return {query.name: query.contract for query in catalog.queries.values() if query.contract is not None}
 
 
 def _costs(

@@ -281,15 +281,16 @@ class CapacityPlan:
             if expectation.measure is Measure.LATENCY:
                 yield self._verdict(query, "mean latency", min(corners), lambda factor: self.latency(query, factor))
             elif expectation.measure is Measure.MEMORY:
-                yield self._verdict(query, "memory", min(corners), lambda factor: self._query_memory(query, factor))
+                yield self._verdict(query, "memory", min(corners), self._waiting_bytes)
             else:
                 yield self._least(query, "throughput", max(corners))
         if contract.max_latency is not None:
             yield self._verdict(query, "latency of 95 %", contract.max_latency, lambda factor: self.latency(query, factor, 0.95))
 
-    def _query_memory(self, query: str, factor: float) -> float | None:
+    def _waiting_bytes(self, factor: float) -> float | None:
+        """Rows that wait for their micro-batch or are in it; state is not meant."""
         server = self.server(factor)
-        return None if server is None else (self.state_bytes(query, factor) or 0.0) + server.rows * self._row_bytes
+        return None if server is None else server.rows * self._row_bytes
 
     def _verdict(self, query: str, what: str, bound: float, at: Callable[[float], float | None]) -> Verdict:
         predicted, up_to = at(1.0), self._breaks_at(bound, at)
