@@ -90,6 +90,9 @@ app = typer.Typer(
 
 File = Annotated[str, typer.Argument(metavar="FILE", help=f"An application in SQL, or an example: {', '.join(EXAMPLES)}.")]
 Reset = Annotated[list[str] | None, typer.Option(help="A query to start without its state in the checkpoint; may be repeated.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Start queries also if, by what was measured, a promise with MUST could not be kept.")
+]
 OfRun = Annotated[Path | None, typer.Option(help="Directory of the run. Default: the only one in .penstock.")]
 Json = Annotated[bool, typer.Option("--json", help="Print data instead of text.")]
 Shards = Annotated[int, typer.Option(min=1, help="Parallel shards per stage.")]
@@ -132,6 +135,7 @@ def run(
         bool, typer.Option("--append", help="Write beside files of other checkpoints in the output directories, with other names.")
     ] = False,
     reset: Reset = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Run an application until its data ends, --seconds are over, or Ctrl-C.
@@ -145,7 +149,7 @@ def run(
     options = RunOptions(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
-        watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()),
+        watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()), force=force,
     )  # fmt: skip
     raise typer.Exit(run_application(file, options, as_json))
 
@@ -267,11 +271,12 @@ def diff(
 def add(
     statements: Annotated[str, typer.Argument(metavar="STATEMENTS", help="Such as 'CREATE CQ …', or a file that ends in .sql.")],
     checkpoint: OfRun = None,
+    force: Force = False,
 ) -> None:
     """Add queries to an application while it runs; they read rows that come from now on."""
     from penstock.apps.changing import add_queries, changes_text, only_checkpoint
 
-    print(changes_text(add_queries(statements, checkpoint or only_checkpoint())))
+    print(changes_text(add_queries(statements, checkpoint or only_checkpoint(), force)))
 
 
 @app.command()

@@ -353,6 +353,10 @@ class DamagedRecord(CapacityError):
         )
 
 
+class NotAdmitted(UserError):
+    code = "qos.not-admitted"
+
+
 class CheckpointInUse(UserError):
     code = "state.in-use"
 

@@ -74,13 +74,19 @@ def difference(name: str, checkpoint: Path, reset: Collection[str] = ()) -> Diff
     return Difference(place.directory, changes)
 
 
-def add_queries(given: str, checkpoint: Path) -> Changes:
-    """Add statements, given as text or as a file, to the application of a checkpoint, running or not."""
+def add_queries(given: str, checkpoint: Path, force: bool = False) -> Changes:
+    """Add statements, given as text or as a file, to the application of a checkpoint, running or not.
+
+    Parameters
+    ----------
+    force
+        Whether a run takes them also if a promise would not be kept. One that does not run judges that when it starts.
+    """
     path = Path(given)
     is_file = len(given) < 4096 and "\n" not in given and path.suffix == ".sql"
     if is_file and not path.is_file():
         raise UserError(f"there is no file '{given}'; give statements such as \"CREATE CQ …\", or a file that holds them")
-    return _change(checkpoint, ADD, read_utf8(path) if is_file else given)
+    return _change(checkpoint, ADD, read_utf8(path) if is_file else given, force)
 
 
 def drop_query(query: str, checkpoint: Path) -> Changes:
@@ -88,10 +94,10 @@ def drop_query(query: str, checkpoint: Path) -> Changes:
     return _change(checkpoint, DROP, query)
 
 
-def _change(checkpoint: Path, kind: str, text: str) -> Changes:
+def _change(checkpoint: Path, kind: str, text: str, force: bool = False) -> Changes:
     place, edition, shards = _known(checkpoint)
     if is_held(place.lock.file):
-        found = ask(place.requests, kind, text, lambda: is_held(place.lock.file))
+        found = ask(place.requests, kind, text, lambda: is_held(place.lock.file), force=force)
         if "text" in found:
             raise RefusedByRun(found["code"], found["text"])
         return Changes.from_json(found["changes"])

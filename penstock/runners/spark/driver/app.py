@@ -22,6 +22,7 @@ from penstock.runners.destinations import refuse_shared_directories
 from penstock.runners.editions.changes import Changes, changed, refuse_incompatible
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.driver.admission import refuse_unfit
 from penstock.runners.spark.driver.deployment import Functions
 from penstock.runners.spark.driver.launch import Launch, LaunchOptions
 from penstock.runners.spark.driver.policies import Policies, Told
@@ -77,6 +78,7 @@ class App:
         append: bool = False,
         reset: Collection[str] = (),
         learn_prices: bool = True,
+        force: bool = False,
     ) -> Run:
         """Start the queries and return at once.
 
@@ -109,6 +111,8 @@ class App:
         learn_prices
             Whether shards are told what operators cost, as it is measured; otherwise they go by what they were told before, or
             by what is usual. It matters with a budget.
+        force
+            Start also if, by what earlier runs of the checkpoint have measured, a promise that must be kept would not be.
 
         Notes
         -----
@@ -123,6 +127,8 @@ class App:
             shard_count = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
             place.fixed_at_first_start("now_us", self._now_us)
             edition, _ = self.following(place, reset)
+            if not force:
+                refuse_unfit(edition.job(shard_count), edition.catalog, place, base.sparkContext.defaultParallelism, trigger)
             place.settle_edition(edition)
             options = LaunchOptions(
                 told, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices

@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.1
 class Changeable(Protocol):
     """What requests are for."""
 
-    def add(self, text: str) -> Changes: ...
+    def add(self, text: str, *, force: bool) -> Changes: ...
 
     def drop(self, query: str) -> Changes: ...
 
@@ -54,18 +54,21 @@ class Requests:
     def _answer(self, file: Path) -> None:
         wanted = read_record(file)
         try:
-            act = self._run.add if wanted["kind"] == ADD else self._run.drop
-            found: Mapping[str, Any] = {"changes": act(wanted["text"]).to_json()}
+            text = wanted["text"]
+            changes = self._run.add(text, force=wanted["force"]) if wanted["kind"] == ADD else self._run.drop(text)
+            found: Mapping[str, Any] = {"changes": changes.to_json()}
         except PenstockError as error:
             found = {"code": error.code, "text": str(error)}
         create_record(file.with_suffix(".answer"), found)
         file.unlink(missing_ok=True)
 
 
-def ask(directory: Path, kind: str, text: str, is_running: Callable[[], bool], timeout: float = 150) -> Mapping[str, Any]:
-    """Ask the run that looks into a directory, and wait for what it says."""
+def ask(
+    directory: Path, kind: str, text: str, is_running: Callable[[], bool], timeout: float = 150, force: bool = False
+) -> Mapping[str, Any]:
+    """Ask the run that looks into a directory, and wait for what it says; `force` adds queries whose contracts may not hold."""
     file = directory / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.request"
-    create_record(file, {"kind": kind, "text": text})
+    create_record(file, {"kind": kind, "text": text, "force": force})
     answer, deadline = file.with_suffix(".answer"), time.monotonic() + timeout
     try:
         while not answer.exists():

@@ -26,6 +26,7 @@ from penstock.runners.editions.changes import Changes, changed, refuse_incompati
 from penstock.runners.editions.edition import ADD, DROP, Edition, Step
 from penstock.runners.spark.data_path.failures import QueryFailed, translated
 from penstock.runners.spark.data_path.sinks import MemorySink, Sinks
+from penstock.runners.spark.driver.admission import refuse_unfit
 from penstock.runners.spark.driver.budget import decide_budget
 from penstock.runners.spark.driver.controllers import Controllers
 from penstock.runners.spark.driver.deployment import Deployment
@@ -203,20 +204,27 @@ class Run:
         written = parse_policy(name)
         self.decide(POLICY, {"name": written.name, **written.parameters, **parameters}, timeout)
 
-    def add(self, text: str, timeout: float = 120) -> Changes:
+    def add(self, text: str, timeout: float = 120, force: bool = False) -> Changes:
         """Add queries, from the next micro-batch on; they know nothing of earlier rows, and go on after a restart.
 
         Where they read streams that nobody has read so far, Spark's query is started again beneath this run, which takes some
         seconds; nothing is lost.
 
+        Parameters
+        ----------
+        force
+            Add them also if, by what was measured, a promise that must be kept would not be: of theirs or of other queries.
+
         Raises
         ------
         UserError
             When the text cannot be added, as it could not stand in the application; nothing has changed then.
+        NotAdmitted
+            When a promise could not be kept; nothing has changed then either.
         OutOfMemory
             When the limit of memory does not hold what one more join needs at least; nothing has changed then either.
         """
-        return self._change([(ADD, text)], timeout)
+        return self._change([(ADD, text)], timeout, force)
 
     def drop(self, query: str, timeout: float = 120) -> Changes:
         """Drop a query, from the next micro-batch on: what it keeps is forgotten, windows that are open give no answer.
@@ -228,7 +236,7 @@ class Run:
         """
         return self._change([(DROP, self._named(query))], timeout)
 
-    def _change(self, steps: list[Step], timeout: float) -> Changes:
+    def _change(self, steps: list[Step], timeout: float, force: bool = True) -> Changes:
         with self._changing:
             if not self.is_active:
                 raise UserError("the application has stopped, so nothing can be changed; start it again first")
@@ -243,6 +251,9 @@ class Run:
             deployment = launch.deployments.of(edition)
             for node in deployment.job.stages[0].graph.nodes:
                 node.make()  # what would stop a shard stops here
+            if not force:
+                cores = launch.spark.sparkContext.defaultParallelism
+                refuse_unfit(deployment.job, edition.catalog, launch.checkpoint, cores, launch.options.trigger)
             sharing = self._controllers.shared_among(deployment.job)
             if deployment.fits(self._base):
                 number = self.control.append(PLAN, edition.to_json())
