@@ -329,7 +329,7 @@ class MJoin:
 
     def restore(self, state: State) -> None:
         for window, meta in zip(self._windows, state.meta["windows"], strict=True):
-            window.restore(meta, state.segments, self._directory)
+            window.restore(State(meta, state.segments), self._directory)
         for pipeline, meta in zip(self._pipelines, state.meta["pipelines"], strict=True):
             pipeline.restore(meta)
         self._memory = MemoryLimit(*state.meta["memory"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.masks import Mask
-from penstock.operators.joins.storing.row_store import smallest_neighbours
-from penstock.operators.joins.storing.spilling import is_mapped, mapped
+from penstock.operators.joins.storing.pieces import Piece, PieceStore
+from penstock.operators.joins.storing.spilling import mapped
 
 #: More segments than this are merged: gathering results costs more the more there are.
 MOST_SEGMENTS = 8
@@ -24,7 +24,7 @@ MOST_SEGMENTS = 8
 SPARE_ROWS = 1024
 
 
-class Window:
+class Window(PieceStore[Piece]):
     """Rows of one input, numbered from 0 in the order they came; forgetting rows numbers the others anew.
 
     A row is valid for a span of time, and probes say what span they look at; therefore rows may be inserted before others
@@ -32,8 +32,6 @@ class Window:
 
     Parameters
     ----------
-    name
-        Distinguishes the inputs of a join in its snapshot.
     length
         A row takes part while nothing is more than this newer; `FOREVER` for no bound.
     keys
@@ -41,13 +39,10 @@ class Window:
     """
 
     def __init__(self, name: str, schema: pa.Schema, length: int, keys: Sequence[Sequence[str]]) -> None:
-        self.name, self.schema, self.length = name, schema, length
+        super().__init__(f"{name}-", MOST_SEGMENTS, 0)
+        self.schema, self.length = schema, length
         self.indexes = {tuple(key): KeyTable(key) for key in keys}
-        self._segments: list[tuple[int, Batch]] = []
-        self._next = 0
-        self._horizon = NEVER
         self._dead = 0
-        self.expired = 0
         self._ts: Int64s = np.empty(0, np.int64)
         self._pos: Int64s = np.empty(0, np.int64)
         self.total = 0
@@ -63,31 +58,12 @@ class Window:
 
     @property
     def num_rows(self) -> int:
-        """Rows that may still be in a result."""
         return self.total - self._dead
 
     @property
     def num_bytes(self) -> int:
         """In memory: rows that have not been spilled, and of all of them times, positions and indexes."""
-        return self.spillable_bytes + self.total * 16 * (1 + len(self.indexes))
-
-    @property
-    def spillable_bytes(self) -> int:
-        return sum(batch.rows.nbytes for _, batch in self._segments if not is_mapped(batch.stored()))
-
-    @property
-    def spilled_bytes(self) -> int:
-        return sum(batch.rows.nbytes for _, batch in self._segments if is_mapped(batch.stored()))
-
-    def spill(self, directory: Path) -> bool:
-        """Move the columns of all rows into files; whether there was anything to move."""
-        found = self.spillable_bytes > 0
-        self._segments = [(number, self._spilled(batch, directory)) for number, batch in self._segments]
-        return found
-
-    @staticmethod
-    def _spilled(batch: Batch, directory: Path) -> Batch:
-        return batch if is_mapped(batch.stored()) else Batch.restored(mapped(batch.stored(), directory))
+        return super().num_bytes + self.total * 16 * (1 + len(self.indexes))
 
     def useful_until(self, ts: Int64s) -> Int64s:
         return shifted(ts, self.length)
@@ -98,17 +74,14 @@ class Window:
         """Add rows, best in order of time; their numbers, and how many lack a key."""
         start = self.total
         nulls = self._index(batch)
-        self._segments.append((self._next, batch))
-        self._next += 1
-        while (at := self._to_merge()) is not None:
-            merged = Batch.concat([part for _, part in self._segments[at : at + 2]])
-            self._segments[at : at + 2] = [(self._next, merged)]
-            self._next += 1
+        self._pieces.append(Piece(self._new_name(), batch))
+        self._merge_small()
         return np.arange(start, self.total), nulls
 
-    def _to_merge(self) -> int | None:
-        rows = [None if is_mapped(part.stored()) else part.num_rows for _, part in self._segments]
-        return smallest_neighbours(rows, MOST_SEGMENTS, 0)
+    def _merge(self, places: Sequence[int]) -> None:
+        # They are neighbours, as rows are spilled in the order they came: their numbers stay.
+        whole = Batch.concat([self._pieces[at].batch for at in places])
+        self._put(places, [Piece(self._new_name(), whole)])
 
     def _index(self, batch: Batch) -> int:
         start, stop = self.total, self.total + batch.num_rows
@@ -122,11 +95,11 @@ class Window:
     def take(self, rows: Int64s, names: Sequence[str] | None = None) -> list[pa.Array]:
         """Columns of some rows."""
         wanted = self.schema.names if names is None else names
-        if len(self._segments) == 1:
-            whole: Any = self._segments[0][1].rows.select(wanted)
+        if len(self._pieces) == 1:
+            whole: Any = self._pieces[0].batch.rows.select(wanted)
             columns: list[pa.Array] = whole.take(pa.array(rows)).columns
             return columns
-        parts = [batch.rows.select(wanted) for _, batch in self._segments]
+        parts = [piece.batch.rows.select(wanted) for piece in self._pieces]
         table = pa.Table.from_batches(parts, pa.schema([self.schema.field(name) for name in wanted]))
         return [column.combine_chunks() for column in table.take(pa.array(rows)).columns]
 
@@ -163,41 +136,55 @@ class Window:
             self._forget(alive)
 
     def _forget(self, alive: Mask) -> None:
-        parts, start = [], 0
-        for number, batch in self._segments:
-            mine = alive[start : start + batch.num_rows]
-            start += batch.num_rows
+        """Drop rows that have left, of spilled pieces only where that is most of them; what is left of these is spilled again."""
+        kept, stop = [], 0
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            start, stop = stop, stop + piece.num_rows
+            mine = alive[start:stop]
+            if piece.is_spilled and np.count_nonzero(mine) * 4 > piece.num_rows:
+                mine = np.ones(piece.num_rows, np.bool_)
+            kept.append(start + np.flatnonzero(mine))
             if mine.all():
-                parts.append((number, batch))
+                self._pieces.append(piece)
             elif mine.any():
-                parts.append((self._next, batch.filter(mine)))
-                self._next += 1
-        rows = np.flatnonzero(alive)
-        self._segments, self._dead, self.total = parts, 0, len(rows)
+                left = Piece(self._new_name(), piece.batch.filter(mine))
+                self._pieces.append(self._spilled(left, self._directory) if piece.is_spilled and self._directory else left)
+        self._number_anew(np.concatenate(kept))
+
+    def _number_anew(self, rows: Int64s) -> None:
+        """The rows that are left."""
+        if len(rows) == self.total:
+            return
+        self._dead -= self.total - len(rows)
+        self.total = len(rows)
         self._ts, self._pos = self._ts[rows], self._pos[rows]
         for index in self.indexes.values():
             index.keep(rows)
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        meta: dict[str, Any] = {"next": self._next, "horizon": self._horizon, "dead": self._dead, "expired": self.expired}
-        meta["oldest"] = self._oldest
-        meta["segments"] = [number for number, _ in self._segments]
-        meta["spilled"] = [number for number, batch in self._segments if is_mapped(batch.stored())]
-        return State(meta, {f"{self.name}-{number}": batch.stored() for number, batch in self._segments})
+    def _piece(self, name: str, batch: Batch) -> Piece:
+        return Piece(name, batch)
 
-    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch], directory: Path | None = None) -> None:
-        self._next, self._horizon = meta["next"], meta["horizon"]
-        self._dead, self.expired = meta["dead"], meta["expired"]
-        self._segments = []
-        for number in meta["segments"]:
-            batch = Batch.restored(segments[f"{self.name}-{number}"])
-            is_spilled = directory is not None and number in meta["spilled"]
-            self._segments.append((number, self._spilled(batch, directory) if is_spilled and directory is not None else batch))
+    def _spilled(self, piece: Piece, directory: Path) -> Piece:
+        return Piece(piece.id, Batch.restored(mapped(piece.batch.stored(), directory)), is_spilled=True)
+
+    def snapshot(self) -> State:
+        state = super().snapshot()
+        meta = {**state.meta, "dead": self._dead, "oldest": self._oldest}
+        # Numbers are enough, as all names begin alike.
+        meta["segments"], meta["spilled"] = (
+            [int(name.removeprefix(self.name)) for name in names] for names in (meta.pop("runs"), meta["spilled"])
+        )
+        return State(meta, state.segments)
+
+    def restore(self, state: State, directory: Path | None = None) -> None:
+        runs, spilled = ([f"{self.name}{number}" for number in state.meta[kind]] for kind in ("segments", "spilled"))
+        super().restore(State({**state.meta, "runs": runs, "spilled": spilled}, state.segments), directory)
         self.total = 0
         for index in self.indexes.values():
             index.keep(np.empty(0, np.int64))
-        for _, batch in self._segments:
-            self._index(batch)
-        self._oldest = meta["oldest"]
+        for piece in self._pieces:
+            self._index(piece.batch)
+        self._dead, self._oldest = state.meta["dead"], state.meta["oldest"]

@@ -59,7 +59,7 @@ class PreservedRows(RowStore):
         """`insert`, with debts that may be settled already."""
         if batch.num_rows:
             self._append(batch, hashes, useful_until)
-            self._adopt(self._runs[-1], debts)
+            self._adopt(self._pieces[-1], debts)
             self._merge_small()
 
     def _adopt(self, run: Run, debts: Debts) -> None:
@@ -67,14 +67,14 @@ class PreservedRows(RowStore):
         self._versions[run.id] = int(debts.settled.any())
 
     def _replace(self, places: Sequence[int], rows: Int64s) -> None:
-        gone = [self._runs[at] for at in places]
+        gone = [self._pieces[at] for at in places]
         debts = Debts.joined([self._debts[run.id] for run in gone])
         for run in gone:
             del self._debts[run.id], self._versions[run.id]
             self._oldest.pop(run.id, None)
         super()._replace(places, rows)
         if len(rows):
-            self._adopt(self._runs[min(places)], debts.chosen(rows))
+            self._adopt(self._pieces[min(places)], debts.chosen(rows))
 
     @property
     def num_bytes(self) -> int:
@@ -90,7 +90,7 @@ class PreservedRows(RowStore):
     @property
     def oldest(self) -> int:
         """Least time of a row with an open debt; `FOREVER` when there is none."""
-        for run in self._runs:
+        for run in self._pieces:
             if run.id not in self._oldest:
                 opened = run.batch.ts[self._debts[run.id].open_rows()]
                 self._oldest[run.id] = int(opened.min()) if len(opened) else FOREVER
@@ -124,7 +124,7 @@ class PreservedRows(RowStore):
         yield from self._take(choose)
 
     def _take(self, choose: Callable[[Run, Debts], Int64s]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
-        for run in self._runs:
+        for run in self._pieces:
             debts = self._debts[run.id]
             places = choose(run, debts)
             if len(places):
@@ -134,8 +134,8 @@ class PreservedRows(RowStore):
 
     def compact(self) -> None:
         """Drop settled rows where they are of no use; whole runs at once, others when most is settled."""
-        for at in reversed(range(len(self._runs))) if self.until_settled else ():
-            run = self._runs[at]
+        for at in reversed(range(len(self._pieces))) if self.until_settled else ():
+            run = self._pieces[at]
             opened, living = self._debts[run.id].open_rows(), self.living(run)
             total = run.num_rows
             if living is not None:
@@ -155,7 +155,7 @@ class PreservedRows(RowStore):
 
     def snapshot(self) -> State:
         rows = super().snapshot()
-        names = {run.id: f"{run.id}.{version}" for run in self._runs if (version := self._versions[run.id])}
+        names = {run.id: f"{run.id}.{version}" for run in self._pieces if (version := self._versions[run.id])}
         flags = {
             name: pa.RecordBatch.from_arrays([pa.array(self._debts[run].settled)], schema=_FLAGS) for run, name in names.items()
         }
@@ -167,9 +167,9 @@ class PreservedRows(RowStore):
         meta: Mapping[str, Any] = state.meta
         self.decided = meta["decided"]
         self._oldest = {}
-        self._versions = {run.id: meta["versions"].get(run.id, 0) for run in self._runs}
+        self._versions = {run.id: meta["versions"].get(run.id, 0) for run in self._pieces}
         self._debts = {}
-        for run in self._runs:
+        for run in self._pieces:
             debts = self._debts_of(run.batch.ts)
             if version := self._versions[run.id]:
                 stored = state.segments[f"{run.id}.{version}"].column(0)

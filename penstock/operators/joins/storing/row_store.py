@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
+from penstock.operators.joins.storing.pieces import Piece, PieceStore
 from penstock.operators.joins.storing.spilling import mapped
 
 #: More runs than this are merged: probing costs one search per run and row.
@@ -43,7 +43,7 @@ _DEAD = pa.schema({"dead": pa.bool_()})
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Piece):
     """Sorted rows with the arrays a probe needs.
 
     Parameters
@@ -52,22 +52,14 @@ class Run:
         No row is of use behind the first time, few are behind the second.
     """
 
-    id: str
-    batch: Batch
     hashes: UInt64s
     keys: tuple[pa.Array, ...]
     useful_until: Int64s
     last_use: int
     mostly_useless: int = FOREVER
-    is_spilled: bool = False
-
-    @cached_property
-    def num_rows(self) -> int:
-        return len(self.hashes)
 
     @cached_property
     def column_bytes(self) -> int:
-        """Of the rows, wherever they are."""
         size: int = self.batch.rows.nbytes
         return size + _INDEX_BYTES * self.num_rows
 
@@ -120,7 +112,7 @@ class _Dead:
     version: int
 
 
-class RowStore:
+class RowStore(PieceStore[Run]):
     """Stored rows of one input.
 
     Parameters
@@ -130,42 +122,20 @@ class RowStore:
     """
 
     def __init__(self, name: str, keys: Sequence[str], useful_until: Callable[[Batch], Int64s]) -> None:
-        self.name = name
+        super().__init__(name, MAX_RUNS, _FEW_ROWS)
         self.keys = tuple(keys)
         self._useful_until = useful_until
-        self._runs: list[Run] = []
         self._dead: dict[str, _Dead] = {}
-        self._next = 0
-        self._horizon = -(2**63)
-        self.expired = 0
         self.purged = 0
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
-
-    # -- sizes --------------------------------------------------------------------------------------------------------
 
     @property
     def num_rows(self) -> int:
-        stored = sum(run.num_rows for run in self._runs)
+        stored = sum(run.num_rows for run in self._pieces)
         return stored - sum(dead.count for dead in self._dead.values()) if self._dead else stored
 
     @property
     def num_bytes(self) -> int:
-        """In memory."""
-        return sum(run.memory_bytes for run in self._runs) + sum(dead.rows.nbytes for dead in self._dead.values())
-
-    @property
-    def spillable_bytes(self) -> int:
-        return sum(run.memory_bytes for run in self._runs if not run.is_spilled)
-
-    @property
-    def spilled_rows(self) -> int:
-        return sum(run.num_rows for run in self._runs if run.is_spilled)
-
-    @property
-    def spilled_bytes(self) -> int:
-        return sum(run.column_bytes for run in self._runs if run.is_spilled)
+        return super().num_bytes + sum(dead.rows.nbytes for dead in self._dead.values())
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
@@ -183,7 +153,7 @@ class RowStore:
     def has(self, hashes: UInt64s) -> Mask:
         """Which of these key hashes a row has that may still be in a result."""
         found = np.zeros(len(hashes), np.bool_)
-        for run in self._runs:
+        for run in self._pieces:
             here = run.has(hashes) & ~found
             if here.any():
                 found[here] = occur(run.hashes[self._needed(run)], hashes[here])
@@ -191,11 +161,11 @@ class RowStore:
 
     def holds(self, mark: Punctuation) -> bool:
         """Whether a row that may still be in a result matches the punctuation."""
-        return any((mark.matches_batch(run.batch.rows) & self._needed(run)).any() for run in self._runs)
+        return any((mark.matches_batch(run.batch.rows) & self._needed(run)).any() for run in self._pieces)
 
     def partners(self, hashes: UInt64s, low: Int64s, high: Int64s) -> Iterator[tuple[Run, Int64s, Int64s]]:
         """Rows with one of these ascending hashes and a time within its bounds: run, rows, numbers of the hashes; in pieces."""
-        for run in tuple(self._runs):
+        for run in tuple(self._pieces):
             dead = self._dead.get(run.id)
             for rows, probes in run.pairs(hashes, low, high):
                 if dead is None:
@@ -216,27 +186,14 @@ class RowStore:
             self._merge_small()
 
     def _append(self, batch: Batch, hashes: UInt64s, useful_until: Int64s) -> None:
-        self._runs.append(self._run(f"{self.name}{self._next}", batch, hashes, useful_until))
-        self._next += 1
+        self._pieces.append(self._run(self._new_name(), batch, hashes, useful_until))
 
     def _run(self, name: str, batch: Batch, hashes: UInt64s, useful_until: Int64s) -> Run:
         keys = tuple(batch.column(key) for key in self.keys)
         return Run(name, batch, hashes, keys, useful_until, int(useful_until.max()))
 
-    def _merge_small(self) -> None:
-        """Keep few runs by merging the two smallest neighbours; each row is rewritten a logarithmic number of times.
-
-        Spilled runs stay as they are: they are large, and merging them would bring them back into memory.
-        """
-        while len(self._runs) > 1:
-            at = smallest_neighbours([None if run.is_spilled else run.num_rows for run in self._runs])
-            if at is None:
-                return
-            self._merge([at, at + 1])
-
     def _merge(self, places: Sequence[int]) -> None:
-        """Make one run of some that are in memory, without what is useless."""
-        runs = [self._runs[at] for at in places]
+        runs = [self._pieces[at] for at in places]
         hashes = np.concatenate([run.hashes for run in runs])
         times = np.concatenate([run.batch.ts for run in runs])
         needed = np.concatenate([self._needed(run) for run in runs])
@@ -246,14 +203,15 @@ class RowStore:
 
     def _replace(self, places: Sequence[int], rows: Int64s) -> None:
         """Put one run in the place of some: of all their rows the chosen ones, which are in a run's order."""
-        gone = [self._runs[at] for at in places]
-        for at in sorted(places, reverse=True):
-            self._dead.pop(self._runs[at].id, None)
-            del self._runs[at]
+        gone = [self._pieces[at] for at in places]
+        for run in gone:
+            self._dead.pop(run.id, None)
+        made: list[Run] = []
         if len(rows):
             hashes, until = _together([run.hashes for run in gone]), _together([run.useful_until for run in gone])
-            self._append(Batch.concat([run.batch for run in gone]).take(rows), hashes[rows], until[rows])
-            self._runs.insert(min(places), self._runs.pop())
+            batch = Batch.concat([run.batch for run in gone]).take(rows)
+            made.append(self._run(self._new_name(), batch, hashes[rows], until[rows]))
+        self._put(places, made)
 
     # -- what goes ----------------------------------------------------------------------------------------------------
 
@@ -266,8 +224,8 @@ class RowStore:
         if horizon <= self._horizon:
             return False
         self._horizon = horizon
-        for at in reversed(range(len(self._runs))):
-            run = self._runs[at]
+        for at in reversed(range(len(self._pieces))):
+            run = self._pieces[at]
             if run.last_use < horizon or horizon == FOREVER:
                 self._rewrite(at, np.zeros(run.num_rows, np.bool_))
             elif not run.is_spilled:
@@ -285,7 +243,7 @@ class RowStore:
 
     def _rewrite(self, at: int, keep: Mask) -> None:
         """Drop all rows of a run but those to keep, as expired."""
-        living = self.living(self._runs[at])
+        living = self.living(self._pieces[at])
         left = keep if living is None else keep & living
         alive = len(keep) if living is None else int(np.count_nonzero(living))
         self.expired += alive - int(np.count_nonzero(left))
@@ -300,8 +258,8 @@ class RowStore:
             Hashes of all keys the predicate can name, where they are known: runs without them are not looked at.
         """
         before = self.purged
-        for at in reversed(range(len(self._runs))):
-            run = self._runs[at]
+        for at in reversed(range(len(self._pieces))):
+            run = self._pieces[at]
             if among is not None and not run.has(among).any():
                 continue
             gone = useless(run.keys)
@@ -314,7 +272,7 @@ class RowStore:
 
     def _bury(self, at: int, gone: Mask) -> None:
         """Note that rows of a spilled run are gone; the file is written anew when most are."""
-        run = self._runs[at]
+        run = self._pieces[at]
         dead = self._dead.get(run.id) or _Dead(np.zeros(run.num_rows, np.bool_), 0, 0)
         together = dead.rows | gone
         count = int(np.count_nonzero(together))
@@ -325,43 +283,29 @@ class RowStore:
         if count > _MOSTLY * run.num_rows:
             self._replace([at], np.flatnonzero(~together))
 
-    # -- memory -------------------------------------------------------------------------------------------------------
-
-    def spill(self, directory: Path) -> bool:
-        """Move everything that is in memory into one file; whether there was anything."""
-        places = [at for at, run in enumerate(self._runs) if not run.is_spilled]
-        if len(places) > 1:
-            self._merge(places)
-            places = [at for at, run in enumerate(self._runs) if not run.is_spilled]
-        for at in places:
-            self._runs[at] = self._runs[at].spilled(directory, self.keys)
-        return bool(places)
+    def _spilled(self, piece: Run, directory: Path) -> Run:
+        return piece.spilled(directory, self.keys)
 
     # -- state --------------------------------------------------------------------------------------------------------
 
+    def _piece(self, name: str, batch: Batch) -> Run:
+        hashes = hash_columns([batch.column(key) for key in self.keys], batch.num_rows)
+        return self._run(name, batch, hashes, self._useful_until(batch))
+
     def snapshot(self) -> State:
-        meta: dict[str, Any] = {"next": self._next, "horizon": self._horizon, "expired": self.expired, "purged": self.purged}
-        meta["runs"] = [run.id for run in self._runs]
-        meta["spilled"] = [run.id for run in self._runs if run.is_spilled]
-        meta["dead"] = {name: dead.version for name, dead in self._dead.items()}
+        stored = super().snapshot()
+        versions = {name: dead.version for name, dead in self._dead.items()}
         dead = {
             f"{name}-dead{found.version}": pa.RecordBatch.from_arrays([pa.array(found.rows)], schema=_DEAD)
             for name, found in self._dead.items()
         }
-        return State(meta, {run.id: run.batch.stored() for run in self._runs} | dead)
+        return State({**stored.meta, "purged": self.purged, "dead": versions}, {**stored.segments, **dead})
 
     def restore(self, state: State, directory: Path | None = None) -> None:
-        """Take a snapshot over; run by run, since together they may be more than memory holds."""
+        # Without a place for files rows that have been purged are in memory too: merging drops them.
+        super().restore(state, directory)
         meta: Mapping[str, Any] = state.meta
-        self._next, self._horizon = meta["next"], meta["horizon"]
-        self.expired, self.purged = meta["expired"], meta["purged"]
-        self._runs, self._dead = [], {}
-        for name in meta["runs"]:
-            batch = Batch.restored(state.segments[name])
-            hashes = hash_columns([batch.column(key) for key in self.keys], batch.num_rows)
-            run = self._run(name, batch, hashes, self._useful_until(batch))
-            # Without a place for files all rows stay in memory, those that have been purged too: merging drops them.
-            self._runs.append(run.spilled(directory, self.keys) if directory is not None and name in meta["spilled"] else run)
+        self.purged, self._dead = meta["purged"], {}
         for name, version in meta["dead"].items():
             rows = state.segments[f"{name}-dead{version}"].column(0).to_numpy(zero_copy_only=False)
             self._dead[name] = _Dead(rows, int(np.count_nonzero(rows)), version)
@@ -369,23 +313,3 @@ class RowStore:
 
 def _together(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def smallest_neighbours(rows: Sequence[int | None], most: int = MAX_RUNS, few_rows: int = _FEW_ROWS) -> int | None:
-    """Where two neighbours stand that are to be merged, by their numbers of rows; None of one: it is left alone.
-
-    Parameters
-    ----------
-    most, few_rows
-        They are merged if there are more than so many pieces, or if both have no more rows together.
-
-    Examples
-    --------
-    >>> smallest_neighbours([None, 5_000, 600, 200]), smallest_neighbours([5_000, 600, None, 200])
-    (2, None)
-    """
-    together = [None if one is None or other is None else one + other for one, other in pairwise(rows)]
-    least = min((count for count in together if count is not None), default=None)
-    if least is None or (least > few_rows and len(rows) - rows.count(None) <= most):
-        return None
-    return together.index(least)

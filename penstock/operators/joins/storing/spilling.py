@@ -37,7 +37,7 @@ class MemoryLimit:
 
 
 def mapped(rows: pa.RecordBatch, directory: Path) -> pa.RecordBatch:
-    """The same rows, in a file.
+    """The same rows, in a file, which their schema says.
 
     The file loses its name as soon as it is mapped, so nothing is left behind, however the process ends.
 
@@ -50,7 +50,7 @@ def mapped(rows: pa.RecordBatch, directory: Path) -> pa.RecordBatch:
     --------
     >>> import tempfile
     >>> rows = mapped(pa.RecordBatch.from_pydict({"x": [1, 2]}), Path(tempfile.mkdtemp()))
-    >>> rows.column("x").to_pylist(), is_mapped(rows)
+    >>> rows.column("x").to_pylist(), SPILLED in rows.schema.metadata
     ([1, 2], True)
     """
     marked = rows.replace_schema_metadata({**(rows.schema.metadata or {}), SPILLED: b""})
@@ -68,8 +68,3 @@ def mapped(rows: pa.RecordBatch, directory: Path) -> pa.RecordBatch:
         raise StateUnwritable(text) from found
     (found_rows,) = pa.ipc.open_stream(body)
     return found_rows
-
-
-def is_mapped(rows: pa.RecordBatch) -> bool:
-    """Whether rows are in a file."""
-    return SPILLED in (rows.schema.metadata or {})
