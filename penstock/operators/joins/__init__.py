@@ -1,1 +1,1 @@
-"""Joins of streams: `window_join` is the operator; `sides` holds one input's rows as sorted runs; `extents` knows windows."""
+"""Joins of streams: an operator a file, all of them a `StoringJoin`; `storing/` keeps rows, `matching/` finds partners."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,13 @@ from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.metadata.probabilistic import RecallBudget, propagated
 from penstock.model.batch import Batch
-from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Element, Elements, Herald, Metadata
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.storing.row_store import Run
-from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.joins.window_join import JoinOptions, WindowJoin
 
 #: Expected losses are reported in millionths of a result: counters are whole numbers, and are added up over shards.
 _MILLION = 1_000_000
@@ -38,10 +37,8 @@ class ApproximateJoin(WindowJoin):
     ----------
     epsilon
         Share of the results that may be lost, on average.
-    on_violation
-        As of `WindowJoin`.
-    residual
-        As of `WindowJoin`. What would be lost is estimated without it, so less is purged than might be.
+    residual, options
+        As of `WindowJoin`. What would be lost is estimated without the residual condition, so less is purged than might be.
 
     Notes
     -----
@@ -56,9 +53,9 @@ class ApproximateJoin(WindowJoin):
 
     def __init__(
         self, schemas: Sequence[pa.Schema], keys: Sequence[Sequence[str]], windows: Sequence[Window], output_schema: pa.Schema,
-        epsilon: float, life: Lifespan | None = None, residual: Expr | None = None, on_violation: RowPolicy | None = None,
+        epsilon: float, life: Lifespan | None = None, residual: Expr | None = None, **options: Unpack[JoinOptions],
     ) -> None:  # fmt: skip
-        super().__init__(schemas, keys, windows, output_schema, residual, life, on_violation=on_violation)
+        super().__init__(schemas, keys, windows, output_schema, residual, life, **options)
         self.budget = RecallBudget(epsilon)
         #: Rows and different keys of each input, as far as batches show them: rows of a value that come at a time.
         self._seen = [[0, 0] for _ in self.keys]

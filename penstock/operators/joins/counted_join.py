@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +14,14 @@ from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.kernel.segments import part_of, prefixed
 from penstock.model.batch import Batch, Int64s, int64s
-from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, Control, Element, Elements, Heartbeat, Metadata, Quarantined, Routed
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan, Rows, Unbounded, Window
-from penstock.operators.joins.forgetting.violations import MOST_MARKERS
 from penstock.operators.joins.matching.combinations import Combination, piecewise
 from penstock.operators.joins.ordering.sequencer import Sequencer
 from penstock.operators.joins.storing.row_store import Run
-from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.joins.window_join import JoinOptions, WindowJoin
 
 
 class CountedJoin(WindowJoin):
@@ -33,7 +32,7 @@ class CountedJoin(WindowJoin):
 
     Parameters
     ----------
-    schemas, keys, windows, output_schema, residual, life, on_violation, max_drop_markers, heeds_punctuations, memory_bytes
+    schemas, keys, windows, output_schema, residual, life, options
         As of `WindowJoin`; schemas and output without the ranks; windows are `Rows`, `Sliding` or `Unbounded`.
     ranks
         Names of the columns in which each row says, for each input, how many rows of it came before.
@@ -53,19 +52,13 @@ class CountedJoin(WindowJoin):
         life: Lifespan | None = None,
         *,
         ranks: Sequence[str],
-        on_violation: RowPolicy | None = None,
-        max_drop_markers: int = MOST_MARKERS,
-        heeds_punctuations: bool = True,
-        memory_bytes: int | None = None,
+        **options: Unpack[JoinOptions],
     ) -> None:
         self._sizes = [window.size if isinstance(window, Rows) else None for window in windows]
         self._ranks = tuple(ranks)
         self._own_names = [schema.names for schema in schemas]
         in_time = [Unbounded() if isinstance(window, Rows) else window for window in windows]
-        super().__init__(
-            schemas, keys, in_time, output_schema, residual, life, on_violation=on_violation, max_drop_markers=max_drop_markers,
-            heeds_punctuations=heeds_punctuations, memory_bytes=memory_bytes,
-        )  # fmt: skip
+        super().__init__(schemas, keys, in_time, output_schema, residual, life, **options)
         #: How many rows of each input (second) every later row of an input (first) has before it at least.
         self._promised: Int64s = np.zeros((len(schemas), len(schemas)), np.int64)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,21 @@ from penstock.errors import InvalidConfiguration
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, MEMORY, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
-from penstock.operators.joins.matching.combinations import piecewise
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, piecewise
 from penstock.operators.joins.matching.multiway.checking import check_graph, checked_costs, lengths_of
 from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan, Style
 from penstock.operators.joins.matching.multiway.learned import OrderBy
 from penstock.operators.joins.matching.multiway.orders import ProbeOrder
 from penstock.operators.joins.matching.multiway.pipeline import Pipeline, PipelineReport
-from penstock.operators.joins.matching.multiway.results import OUTPUT_ROWS, Results
+from penstock.operators.joins.matching.multiway.results import Results
 from penstock.operators.joins.matching.multiway.search import Spans
 from penstock.operators.joins.ordering.ordering import Ordering
 from penstock.operators.joins.storing.chained_rows import Window
-from penstock.operators.joins.storing.spilling import MemoryLimit
+from penstock.operators.joins.storing_join import StoringJoin
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768
@@ -42,10 +41,8 @@ PROBE_ORDER = "probe_order"
 
 A_GREEDY = OrderBy()
 
-_COUNTERS = ("null_keys", "late", "outside_life")
 
-
-class MJoin:
+class MJoin(StoringJoin[Window]):
     """Equi-join of several streams with windows in which each input has an order of probes of its own that adapts.
 
     A new row first asks the other windows, one after the other, whether they have any partner at all; the first that has
@@ -131,24 +128,17 @@ class MJoin:
             raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
         check_graph(graph, schemas)
         self.lengths = lengths_of(windows, graph.ports)
-        self.life = life or Lifespan()
         self.change, self.chunk_rows, self.label = change, chunk_rows, label
         plans = [graph.plan(port, style) for port in range(graph.ports)]
-        self._windows = [
-            Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)
-        ]
+        rows = [Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)]
+        super().__init__(rows, life, ("late",))
         probe_costs = checked_costs([1.0] * graph.ports if costs is None else costs, graph.ports)
         self._pipelines = [
-            Pipeline(plan, self._windows, orders(plan), plan.costs(probe_costs), share, seed, not change and graph.ports > 2)
+            Pipeline(plan, rows, orders(plan), plan.costs(probe_costs), share, seed, not change and graph.ports > 2)
             for plan in plans
         ]
-        self._results = Results(self._windows, output_schema, residual, bool(change))
+        self._results = Results(rows, output_schema, residual, bool(change))
         self._ordering = Ordering(schemas)
-        self._frontiers = [NEVER for _ in schemas]
-        self._sent = NEVER
-        self._counts = dict.fromkeys(_COUNTERS, 0)
-        self._memory = MemoryLimit()
-        self._directory: Path | None = None
 
     # -- what rows see of other inputs --------------------------------------------------------------------------------
 
@@ -185,7 +175,7 @@ class MJoin:
     def _joined(self, port: int, batch: Batch) -> Iterator[Batch]:
         """Results of new rows, in pieces: all of them may be more than memory holds."""
         rows = self._stored(port, batch.in_order())
-        for _ in self._join_in_pieces(port, rows, self._seen_on_arrival(port), self._windows[port].ts[rows], 1):
+        for _ in self._join_in_pieces(port, rows, self._seen_on_arrival(port), self._rows[port].ts[rows], 1):
             if self._results.waiting_rows > OUTPUT_ROWS:
                 yield from self._results.taken(not_before=self._sent)
         self._keep_within_memory()
@@ -193,11 +183,9 @@ class MJoin:
 
     def _usable(self, port: int, batch: Batch) -> tuple[Batch, list[Any]]:
         """Rows within the life of the query, and the rows refused because their window has passed."""
-        alive = self.life.holds(batch.ts)
-        self._counts["outside_life"] += int(np.count_nonzero(~alive))
-        batch = batch.filter(alive)
+        batch = batch.filter(self._alive(batch))
         now = self._sent if self.change else self._frontiers[port]
-        late = batch.ts < self._windows[port].begin(now)
+        late = batch.ts < self._rows[port].begin(now)
         if not late.any():
             return batch, []
         self._counts["late"] += int(np.count_nonzero(late))
@@ -215,13 +203,13 @@ class MJoin:
             self._ordering.add(port, batch)
 
     def _stored(self, port: int, batch: Batch) -> Int64s:
-        rows, nulls = self._windows[port].insert(batch)
+        rows, nulls = self._rows[port].insert(batch)
         self._counts["null_keys"] += nulls
         return rows
 
     def _join(self, port: int, rows: Int64s, spans: Spans, at: Int64s | None = None, change: int = 1) -> None:
         """Join stored rows at given moments, by default their own times."""
-        for _ in self._join_in_pieces(port, rows, spans, self._windows[port].ts[rows] if at is None else at, change):
+        for _ in self._join_in_pieces(port, rows, spans, self._rows[port].ts[rows] if at is None else at, change):
             pass
 
     def _join_in_pieces(self, port: int, rows: Int64s, spans: Spans, at: Int64s, change: int) -> Iterator[None]:
@@ -246,8 +234,8 @@ class MJoin:
         self._frontiers[port] = max(self._frontiers[port], ts)
         least = min(self._frontiers)
         if not self.change:
-            for other, window in enumerate(self._windows):
-                window.expire(min(frontier for peer, frontier in enumerate(self._frontiers) if peer != other))
+            for other, window in enumerate(self._rows):
+                window.expire(self._horizon(other))
         elif least > self._sent:
             self._release(least)
         if least <= self._sent:
@@ -266,43 +254,25 @@ class MJoin:
 
     def _let_leave(self, now: int) -> None:
         """Take back what disappears up to a moment, and forget rows that have left; nothing older comes any more."""
-        for port, window in enumerate(self._windows):
+        for port, window in enumerate(self._rows):
             rows = window.leaving(now)
             if len(rows):
                 moments = np.minimum(window.useful_until(window.ts[rows]), FOREVER - 1) + 1
                 self._join(port, rows, self._seen_when_leaving(port), moments, -1)
-        for window in self._windows:
+        for window in self._rows:
             window.expire(now)
-
-    # -- memory -------------------------------------------------------------------------------------------------------
-
-    def spill_to(self, directory: Path) -> None:
-        self._directory = directory
-
-    def _keep_within_memory(self) -> None:
-        """Spill columns of the input with most of them; times, positions and indexes of all rows stay in memory."""
-        limit = self._memory.limit
-        if limit is None or self._directory is None:
-            return
-        while sum(window.num_bytes for window in self._windows) > limit:
-            if not max(self._windows, key=lambda window: window.spillable_bytes).spill(self._directory):
-                return
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
-    def on_control(self, decision: Control) -> Elements:
+    def _decide(self, decision: Control) -> None:
         detail = decision.detail
-        if decision.kind == MEMORY:
-            self._memory.share = detail["bytes"]
-            self._keep_within_memory()
         if decision.kind != PROBE_ORDER or detail.get("operator", "") != self.label:
-            return ()
+            return
         pipeline = self._pipelines[detail["port"]]
         if "order" in detail:
             pipeline.pin(detail["order"])
         if "costs" in detail:
             pipeline.costs = pipeline.plan.costs(checked_costs(detail["costs"], len(self.lengths)))
-        return ()
 
     def report(self) -> tuple[PipelineReport, ...]:
         """What each pipeline did, and its present order."""
@@ -311,47 +281,41 @@ class MJoin:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        windows = [window.snapshot() for window in self._windows]
+        windows = [window.snapshot() for window in self._rows]
         waiting, segments = self._ordering.snapshot()
         meta = {
+            **super().snapshot().meta,
             "windows": [state.meta for state in windows],
             "pipelines": [pipeline.snapshot() for pipeline in self._pipelines],
             "waiting": waiting,
-            "frontiers": list(self._frontiers),
-            "sent": self._sent,
-            "counts": dict(self._counts),
             "results": self._results.count,
-            "memory": self._memory.to_json(),
         }
         for state in windows:
             segments |= state.segments
         return State(meta, segments)
 
     def restore(self, state: State) -> None:
-        for window, meta in zip(self._windows, state.meta["windows"], strict=True):
+        super().restore(state)
+        for window, meta in zip(self._rows, state.meta["windows"], strict=True):
             window.restore(State(meta, state.segments), self._directory)
         for pipeline, meta in zip(self._pipelines, state.meta["pipelines"], strict=True):
             pipeline.restore(meta)
-        self._memory = MemoryLimit(*state.meta["memory"])
         self._ordering.restore(state.meta["waiting"], state.segments)
-        self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
-        self._counts, self._results.count = dict(state.meta["counts"]), state.meta["results"]
+        self._results.count = state.meta["results"]
 
     def counters(self) -> Mapping[str, int]:
-        waiting = self._ordering.num_rows
+        found, waiting = super().counters(), self._ordering.num_rows
         probes = {f"probes_{pipeline.plan.root}": int(pipeline.evaluations.sum()) for pipeline in self._pipelines}
         return {
-            "state_rows": sum(window.num_rows for window in self._windows) + waiting,
-            "state_bytes": sum(window.num_bytes for window in self._windows) + self._ordering.num_bytes,
-            "spilled_bytes": sum(window.spilled_bytes for window in self._windows),
+            **found,
+            "state_rows": found["state_rows"] + waiting,
+            "state_bytes": found["state_bytes"] + self._ordering.num_bytes,
             "waiting_rows": waiting,
-            "expired": sum(window.expired for window in self._windows),
             "results": self._results.count,
             "probes": sum(probes.values()),
             "drops": sum(int(pipeline.drops.sum()) for pipeline in self._pipelines),
             **probes,
             **{name: sum(pipeline.counts[name] for pipeline in self._pipelines) for name in self._pipelines[0].counts},
-            **self._counts,
         }
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -13,19 +12,17 @@ from penstock.columnar.hashing import UInt64s, mix_positions
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
-from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, Elements, End, Heartbeat, Metadata
 from penstock.model.join_kinds import JoinKind
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.forgetting.preserved_propagation import PreservedPropagation
-from penstock.operators.joins.forgetting.violations import MOST_MARKERS
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination
 from penstock.operators.joins.storing.debts import Debts
 from penstock.operators.joins.storing.preserved_rows import PreservedRows
 from penstock.operators.joins.storing.row_store import Run
-from penstock.operators.joins.window_join import WindowJoin
+from penstock.operators.joins.window_join import JoinOptions, WindowJoin
 
 #: Rows of one input, their places in a batch, and the windows they are answers in.
 Alone = tuple[Batch, Int64s, Int64s | None]
@@ -46,9 +43,9 @@ class PreservingJoin(WindowJoin):
     ----------
     kind
         Any but inner.
-    on_violation
-        As of `WindowJoin`. A trusted row without partner among what is stored is answered alone at once: it is not stored,
-        so it cannot find one later.
+    options
+        As of `WindowJoin`. A trusted row without partner among what is stored is answered alone at once: it is not stored, so
+        it cannot find one later.
 
     Notes
     -----
@@ -68,16 +65,9 @@ class PreservingJoin(WindowJoin):
         output_schema: pa.Schema,
         residual: Expr | None = None,
         life: Lifespan | None = None,
-        window_number: str = "",
-        on_violation: RowPolicy | None = None,
-        max_drop_markers: int = MOST_MARKERS,
-        emit_partial: bool = False,
-        memory_bytes: int | None = None,
+        **options: Unpack[JoinOptions],
     ) -> None:
-        super().__init__(
-            schemas, keys, windows, output_schema, residual, life, window_number, on_violation, max_drop_markers, emit_partial,
-            memory_bytes=memory_bytes,
-        )  # fmt: skip
+        super().__init__(schemas, keys, windows, output_schema, residual, life, **options)
         self.kind = kind
         self._schemas = tuple(schemas)
         for port in kind.watched:
@@ -111,18 +101,15 @@ class PreservingJoin(WindowJoin):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> Iterator[Batch]:
+    def _found(self, port: int, batch: Batch, is_trusted: bool) -> Iterator[Batch]:
         """Results of new rows, with a partner or without."""
         alive = self._alive(batch)
         with_key = self._with_key(port, batch, alive)
-        alone = self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
+        yield from self._without_key(port, batch, np.flatnonzero(alive & ~with_key))
         batch = batch.filter(with_key)
-        joined = self._joined(port, self._arranged(port, batch), is_trusted) if batch.num_rows else ()
-        for result in chain(alone, joined):
-            self._counts["results"] += result.num_rows
-            yield result
         self._counts["trusted"] += batch.num_rows if is_trusted else 0
-        self._keep_within_memory()
+        if batch.num_rows:
+            yield from self._joined(port, self._arranged(port, batch), is_trusted)
 
     def _without_key(self, port: int, batch: Batch, rows: Int64s) -> list[Batch]:
         """NULL equals nothing: these rows are without partner from the beginning."""

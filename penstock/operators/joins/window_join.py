@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import and_
-from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import hash_columns, mix_positions
-from penstock.columnar.matching import equal_keys, is_one_to_one, newest_and_place, sort_run
+from penstock.columnar.matching import equal_keys, is_one_to_one, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
@@ -22,7 +21,7 @@ from penstock.kernel.segments import part_of, prefixed
 from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import RowPolicy
-from penstock.model.elements import FOREVER, MEMORY, NEVER, Control, Elements, End, Heartbeat, Herald, Metadata
+from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, Herald, Metadata
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
@@ -32,20 +31,28 @@ from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
 from penstock.operators.joins.forgetting.extents import extents_of
 from penstock.operators.joins.forgetting.propagation import Propagation
 from penstock.operators.joins.forgetting.violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
-from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination, in_pieces, merged_where_few
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination, in_pieces, merged_where_few, stamps
 from penstock.operators.joins.storing.row_store import RowStore, Run
-from penstock.operators.joins.storing.spilling import MemoryLimit
+from penstock.operators.joins.storing_join import StoringJoin
 
 #: Kind of the control that changes parameters while the join runs: `memory_bytes`, `max_drop_markers`.
 TUNE = "join"
 
-_COUNTERS = (
-    "null_keys", "outside_life", "dropped", "purged_on_the_fly", "expired_on_the_fly", "results",
-    "violations", "quarantined", "trusted",
-)  # fmt: skip
+_COUNTERS = ("dropped", "purged_on_the_fly", "expired_on_the_fly", "results", "violations", "quarantined", "trusted")
 
 
-class WindowJoin:
+class JoinOptions(TypedDict, total=False):
+    """Parameters of `WindowJoin` that joins made of it hand on."""
+
+    window_number: str
+    on_violation: RowPolicy | None
+    max_drop_markers: int
+    emit_partial: bool
+    heeds_punctuations: bool
+    memory_bytes: int | None
+
+
+class WindowJoin(StoringJoin[RowStore]):
     """Emit every combination of rows with equal keys whose times the windows allow, exactly once, as soon as it exists.
 
     Each new batch is combined with the stored rows of the other inputs, one input after another, and stops at the first
@@ -69,7 +76,7 @@ class WindowJoin:
     heeds_punctuations
         If not, rows go with their windows only and no punctuation is handed on: for comparing.
     memory_bytes
-        Most bytes of rows in memory, as long as nobody decides otherwise; the others are spilled. None: all of them stay.
+        As of `StoringJoin`.
 
     Notes
     -----
@@ -100,23 +107,18 @@ class WindowJoin:
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
         self.residual = residual
-        self.life = life or Lifespan()
         self.window_number = window_number
         self.on_violation = on_violation
         self._heeds_punctuations = heeds_punctuations
-        self._memory = MemoryLimit(memory_bytes)
-        self._directory: Path | None = None
         self._limit = MarkerLimit(max_drop_markers)
-        self._extents = extents_of(windows, self.life, emit_partial)
         ports = range(len(self.keys))
-        self._rows = [RowStore(f"{port}-", self.keys[port], self._useful_until(port)) for port in ports]
+        rows = [RowStore(f"{port}-", self.keys[port], self._useful_until(port)) for port in ports]
+        super().__init__(rows, life, _COUNTERS, memory_bytes)
+        self._extents = extents_of(windows, self.life, emit_partial)
         self._closed = [ClosedSet.over(Schema.from_arrow(schemas[port]), self.keys[port]) for port in ports]
         self._closed_logs = [AnnouncementLog(f"closed{port}") for port in ports]
         self._propagation = Propagation(schemas, self.keys, output_schema)
-        self._frontiers = [NEVER for _ in ports]
-        self._sent = NEVER
         self._settled_entries = 0
-        self._counts = dict.fromkeys(_COUNTERS, 0)
 
     def _useful_until(self, port: int) -> Callable[[Batch], Int64s]:
         return lambda batch: self._extents.useful_until(port, batch.ts)
@@ -136,18 +138,19 @@ class WindowJoin:
 
     def _answers(self, port: int, batch: Batch, is_trusted: bool = False) -> Iterator[Batch]:
         """Results of new rows; those of an input that has closed their key are not stored."""
-        batch = self._usable(port, batch)
-        if not batch.num_rows:
-            return
-        start = self._arranged(port, batch)
-        for result in self._combine(start, [other for other in range(len(self._rows)) if other != port]):
+        for result in self._found(port, batch, is_trusted):
             self._counts["results"] += result.num_rows
             yield result
-        if is_trusted:
-            self._counts["trusted"] += batch.num_rows
-        else:
-            self._store(port, start)
-            self._keep_within_memory()
+        self._keep_within_memory()
+
+    def _found(self, port: int, batch: Batch, is_trusted: bool) -> Iterator[Batch]:
+        batch = self._usable(port, batch)
+        self._counts["trusted"] += batch.num_rows if is_trusted else 0
+        if batch.num_rows:
+            new = self._arranged(port, batch)
+            yield from self._combine(new, self._others(port))
+            if not is_trusted:
+                self._store(port, new)
 
     def _arranged(self, port: int, batch: Batch) -> Combination:
         """New rows in a run's order, as combinations of one."""
@@ -157,12 +160,6 @@ class WindowJoin:
         columns = tuple(batch.column(key) for key in self.keys[port])
         everything = np.arange(batch.num_rows)
         return Combination({port: (batch, everything)}, columns, everything, hashes)
-
-    def _alive(self, batch: Batch) -> npt.NDArray[np.bool_]:
-        """Rows within the life of the query."""
-        alive = self.life.holds(batch.ts)
-        self._counts["outside_life"] += int(np.count_nonzero(~alive))
-        return alive
 
     def _with_key(self, port: int, batch: Batch, alive: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Of the rows alive those without NULL in the key."""
@@ -222,11 +219,9 @@ class WindowJoin:
 
     def _result(self, found: Combination, numbers: Int64s | None, start: int) -> Batch:
         stop = min(start + OUTPUT_ROWS, found.num_rows)
-        columns: list[pa.Array] = []
-        for port in range(len(self._rows)):
-            batch, rows = found.parts[port]
-            columns += self._columns(port, batch, rows[start:stop])
-        ts, pos = self._stamps(found, start, stop)
+        parts = [(batch, rows[start:stop]) for batch, rows in (found.parts[port] for port in range(len(self._rows)))]
+        columns = [column for port, (batch, rows) in enumerate(parts) for column in self._columns(port, batch, rows)]
+        ts, pos = stamps((batch.ts, batch.pos, rows) for batch, rows in parts)
         if numbers is not None and self.window_number:
             columns.append(pa.array(numbers[start:stop], pa.int64()))
             pos = mix_positions(pos, numbers[start:stop])
@@ -236,15 +231,6 @@ class WindowJoin:
         """What a result shows of rows of an input."""
         columns: list[pa.Array] = batch.rows.take(pa.array(rows)).columns
         return columns
-
-    def _stamps(self, found: Combination, start: int, stop: int) -> tuple[Int64s, Int64s]:
-        """Time and position of combined rows."""
-        batch, rows = found.parts[0]
-        ts, pos = batch.ts[rows[start:stop]], batch.pos[rows[start:stop]]
-        for port in range(1, len(self._rows)):
-            batch, rows = found.parts[port]
-            newest_and_place(ts, pos, batch.ts, batch.pos, rows[start:stop])
-        return ts, pos
 
     def _store(self, port: int, new: Combination) -> None:
         """Keep the rows that a later row of another input may still join."""
@@ -344,10 +330,6 @@ class WindowJoin:
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
-    def _horizon(self, port: int) -> int:
-        """No row of another input will be older."""
-        return min(frontier for other, frontier in enumerate(self._frontiers) if other != port)
-
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
         expired = [rows.expire(self._horizon(other)) for other, rows in enumerate(self._rows)]
@@ -358,44 +340,23 @@ class WindowJoin:
             released.append(Heartbeat(least))
         return released
 
-    # -- memory -------------------------------------------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------------------------------
 
-    def spill_to(self, directory: Path) -> None:
-        self._directory = directory
-
-    def on_control(self, decision: Control) -> Elements:
-        if decision.kind == MEMORY:
-            self._memory.share = decision.detail["bytes"]
-            self._keep_within_memory()
-        elif decision.kind == TUNE:
-            self._tune(decision.detail)
-        return ()
-
-    def _tune(self, changes: Mapping[str, Any]) -> None:
+    def _decide(self, decision: Control) -> None:
+        changes = decision.detail if decision.kind == TUNE else {}
         if "memory_bytes" in changes:
             self._memory.own = changes["memory_bytes"]
             self._keep_within_memory()
         if "max_drop_markers" in changes:
             self._limit.most = changes["max_drop_markers"]
 
-    def _keep_within_memory(self) -> None:
-        """Spill the input with most rows in memory until half of the limit is free: merging runs needs the other half."""
-        limit = self._memory.limit
-        if limit is None or self._directory is None:
-            return
-        while sum(rows.spillable_bytes for rows in self._rows) > limit // 2:
-            if not max(self._rows, key=lambda rows: rows.spillable_bytes).spill(self._directory):
-                return
-
-    # -- state --------------------------------------------------------------------------------------------------------
-
     def snapshot(self) -> State:
-        meta: dict[str, Any] = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": dict(self._counts)}
-        meta["memory"] = self._memory.to_json()
-        meta["closed"], segments = self._closed_state()
-        meta["propagation"], more = self._propagation.snapshot()
-        meta["limit"], old = self._limit.snapshot()
-        segments |= {**more, **old}
+        meta, segments = dict(super().snapshot().meta), dict[str, pa.RecordBatch]()
+        for name, (written, parts) in {
+            "closed": self._closed_state(), "propagation": self._propagation.snapshot(), "limit": self._limit.snapshot()
+        }.items():  # fmt: skip
+            meta[name] = written
+            segments |= parts
         for port, rows in enumerate(self._rows):
             part = prefixed(f"rows{port}", rows.snapshot())
             meta |= part.meta
@@ -412,10 +373,7 @@ class WindowJoin:
         return meta, segments
 
     def restore(self, state: State) -> None:
-        self._frontiers = list(state.meta["frontiers"])
-        self._sent = state.meta["sent"]
-        self._counts = dict(state.meta["counts"])
-        self._memory = MemoryLimit(*state.meta["memory"])
+        super().restore(state)
         self._limit.restore(state.meta["limit"], self._marker_schemas(), state.segments)
         self._closed = [
             ClosedSet.of(known.fields, log.restore(coded["log"], state.segments, Schema(known.fields)), coded["counts"])
@@ -426,15 +384,12 @@ class WindowJoin:
             rows.restore(part_of(f"rows{port}", state), self._directory)
 
     def counters(self) -> Mapping[str, int]:
+        found = super().counters()
         return {
-            "state_rows": sum(rows.num_rows for rows in self._rows),
-            "state_bytes": sum(rows.num_bytes for rows in self._rows),
-            "spilled_rows": sum(rows.spilled_rows for rows in self._rows),
-            "spilled_bytes": sum(rows.spilled_bytes for rows in self._rows),
+            **found,
             "closed_entries": self._closed_entries(),
-            "expired": sum(rows.expired for rows in self._rows) + self._counts["expired_on_the_fly"],
+            "expired": found["expired"] + self._counts["expired_on_the_fly"],
             "purged": sum(rows.purged for rows in self._rows) + self._counts["purged_on_the_fly"],
             "evicted_markers": self._limit.evicted,
             "runs": sum(1 for rows in self._rows for _ in rows),
-            **self._counts,
         }

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s
+from penstock.columnar.matching import newest_and_place
 from penstock.model.batch import Batch, Int64s
 
 #: Results are handed on in pieces of about this many rows, so that one batch cannot exhaust memory.
@@ -42,6 +43,15 @@ class Combination:
 
     def subset(self, rows: Int64s) -> Combination:
         return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
+
+
+def stamps(parts: Iterable[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    """Newest time of combined rows, and a position that names them whichever came last; of each input times, positions and rows."""
+    (ts, pos, rows), *others = parts
+    ts, pos = ts[rows], pos[rows]
+    for other_ts, other_pos, other_rows in others:
+        newest_and_place(ts, pos, other_ts, other_pos, other_rows)
+    return ts, pos
 
 
 def merged_where_few(pieces: Iterable[Combination], port: int) -> Iterator[Combination]:

@@ -8,15 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.hashing import mix_positions
-from penstock.columnar.matching import newest_and_place
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
-from penstock.model.batch import Batch, Int64s
+from penstock.model.batch import Batch
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, stamps
 from penstock.operators.joins.matching.multiway.search import Combos
 from penstock.operators.joins.storing.chained_rows import Window
-
-#: Results are handed on in pieces of at most this many rows.
-OUTPUT_ROWS = 1 << 20
 
 
 class Results:
@@ -48,24 +45,15 @@ class Results:
                 self.waiting_rows += piece.num_rows
 
     def _made(self, combos: Combos, part: slice, change: int) -> Batch:
-        columns: list[pa.Array] = []
-        for port, window in enumerate(self._windows):
-            columns += window.take(combos.rows[port][part])
-        ts, pos = self._stamps(combos, part)
+        chosen = [(window, combos.rows[port][part]) for port, window in enumerate(self._windows)]
+        columns = [column for window, rows in chosen for column in window.take(rows)]
+        ts, pos = stamps((window.ts, window.pos, rows) for window, rows in chosen)
         if self._tells_change:
             columns.append(pa.array(np.full(len(ts), change, np.int8)))
             ts = np.maximum(ts, combos.at[part])
         if change < 0:
             pos = mix_positions(pos, np.full(len(pos), change))
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self._schema), ts, pos)
-
-    def _stamps(self, combos: Combos, part: slice) -> tuple[Int64s, Int64s]:
-        """The newest time, and a position that names the combination whichever row completed it."""
-        first = combos.rows[0][part]
-        ts, pos = self._windows[0].ts[first], self._windows[0].pos[first]
-        for port in range(1, len(self._windows)):
-            newest_and_place(ts, pos, self._windows[port].ts, self._windows[port].pos, combos.rows[port][part])
-        return ts, pos
 
     def taken(self, not_before: int) -> list[Batch]:
         """What has been collected; no row is older than a promise that was made before."""

@@ -1,0 +1,106 @@
+"""What all joins do besides finding partners: which rows count, how far time has come, memory, state and counters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from penstock.kernel.contracts import State
+from penstock.model.batch import Batch
+from penstock.model.elements import MEMORY, NEVER, Control, Elements
+from penstock.model.masks import Mask
+from penstock.model.windows import Lifespan
+from penstock.operators.joins.storing.pieces import PieceStore
+from penstock.operators.joins.storing.spilling import MemoryLimit
+
+StoreT = TypeVar("StoreT", bound=PieceStore[Any])
+
+
+class StoringJoin(ABC, Generic[StoreT]):
+    """Keeps rows of each input for those of the others that are still to come.
+
+    Parameters
+    ----------
+    rows
+        Where those of each input are stored.
+    life
+        Of the query: rows outside of it are only counted.
+    counters
+        What the join counts besides rows outside of the life and rows without key.
+    memory_bytes
+        Most bytes of rows in memory, as long as nobody decides otherwise; the others are spilled. None: all of them stay.
+    """
+
+    def __init__(
+        self, rows: Sequence[StoreT], life: Lifespan | None, counters: Sequence[str], memory_bytes: int | None = None
+    ) -> None:
+        self.life = life or Lifespan()
+        self._rows = list(rows)
+        self._frontiers = [NEVER for _ in rows]
+        self._sent = NEVER
+        self._counts = dict.fromkeys(("null_keys", "outside_life", *counters), 0)
+        self._memory = MemoryLimit(memory_bytes)
+        self._directory: Path | None = None
+
+    def _alive(self, batch: Batch) -> Mask:
+        """Rows within the life of the query."""
+        alive = self.life.holds(batch.ts)
+        self._counts["outside_life"] += int(np.count_nonzero(~alive))
+        return alive
+
+    def _others(self, port: int) -> list[int]:
+        return [other for other in range(len(self._rows)) if other != port]
+
+    def _horizon(self, port: int) -> int:
+        """No row of another input will be older."""
+        return min(self._frontiers[other] for other in self._others(port))
+
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def spill_to(self, directory: Path) -> None:
+        self._directory = directory
+
+    def on_control(self, decision: Control) -> Elements:
+        if decision.kind == MEMORY:
+            self._memory.share = decision.detail["bytes"]
+            self._keep_within_memory()
+        else:
+            self._decide(decision)
+        return ()
+
+    @abstractmethod
+    def _decide(self, decision: Control) -> None:
+        """Obey a decision about something else than the share of memory."""
+
+    def _keep_within_memory(self) -> None:
+        """Spill the input with most rows in memory until half of the limit is free: merging pieces needs the other half."""
+        limit = self._memory.limit
+        if limit is None or self._directory is None:
+            return
+        while sum(rows.spillable_bytes for rows in self._rows) > limit // 2:
+            if not max(self._rows, key=lambda rows: rows.spillable_bytes).spill(self._directory):
+                return
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        times = {"frontiers": list(self._frontiers), "sent": self._sent}
+        return State({**times, "counts": dict(self._counts), "memory": self._memory.to_json()})
+
+    def restore(self, state: State) -> None:
+        self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
+        self._counts, self._memory = dict(state.meta["counts"]), MemoryLimit(*state.meta["memory"])
+
+    def counters(self) -> Mapping[str, int]:
+        return {
+            "state_rows": sum(rows.num_rows for rows in self._rows),
+            "state_bytes": sum(rows.num_bytes for rows in self._rows),
+            "spilled_rows": sum(rows.spilled_rows for rows in self._rows),
+            "spilled_bytes": sum(rows.spilled_bytes for rows in self._rows),
+            "expired": sum(rows.expired for rows in self._rows),
+            **self._counts,
+        }
