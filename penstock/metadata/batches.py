@@ -50,7 +50,10 @@ def _listed_attribute(mark: Punctuation) -> str:
     if len(restricted) != 1:
         return ""
     ((name, pattern),) = restricted.items()
-    plain = pattern.values and all(value is not None and value == value for value in pattern.values)
+    # Whole numbers may be many, and are as plain as can be.
+    plain = pattern.numbers is not None or (
+        pattern.values and all(value is not None and value == value for value in pattern.values)
+    )
     return name if plain else ""
 
 
@@ -117,14 +120,15 @@ def follows_its_punctuation(batch: Batch, marks: Sequence[Punctuation]) -> Mask:
 
 def _after_value(column: pa.Array, pos: Int64s, name: str, marks: Sequence[Punctuation]) -> Mask:
     """Compare each row with the first punctuation of its value."""
-    first: dict[object, int] = {}
-    for mark in marks:
-        for value in mark.pattern(name).values:
-            first[value] = min(mark.pos, first.get(value, mark.pos))
+    ordered = sorted(marks, key=lambda mark: mark.pos)
+    patterns = [mark.pattern(name) for mark in ordered]
     rows = comparable(column)
-    found = pc.index_in(rows, value_set=pa.array(list(first), rows.type))
-    positions = np.append(np.fromiter(first.values(), np.int64, len(first)), np.iinfo(np.int64).max)
-    result: Mask = pos > positions[pc.fill_null(found, len(first)).to_numpy(zero_copy_only=False)]
+    whole = [numbers for one in patterns if (numbers := one.numbers) is not None] if pa.types.is_integer(rows.type) else []
+    values: Any = np.concatenate(whole) if len(whole) == len(patterns) else [value for one in patterns for value in one.values]
+    # Of equal values the first is found.
+    found = pc.index_in(rows, value_set=pa.array(values, rows.type))
+    positions = np.repeat([*(mark.pos for mark in ordered), np.iinfo(np.int64).max], [*(one.num_values for one in patterns), 1])
+    result: Mask = pos > positions[pc.fill_null(found, len(values)).to_numpy(zero_copy_only=False)]
     return result
 
 
