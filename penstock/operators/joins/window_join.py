@@ -209,7 +209,7 @@ class WindowJoin(StoringJoin[RowStore]):
 
     def _numbered(self, found: Combination) -> tuple[Combination, Int64s | None]:
         """Combinations once for each window they are in, and its number; None where they count once."""
-        copies = self._extents.copies(found.times())
+        copies = self._extents.copies(found.times()) if self._extents.repeat_pairs else None
         if copies is None:
             return found, None
         first, count = copies
@@ -229,7 +229,9 @@ class WindowJoin(StoringJoin[RowStore]):
 
     def _columns(self, port: int, batch: Batch, rows: Int64s) -> list[pa.Array]:
         """What a result shows of rows of an input."""
-        columns: list[pa.Array] = batch.rows.take(pa.array(rows)).columns
+        # Often each new row has one partner: then its columns need not be copied.
+        is_whole = len(rows) == batch.num_rows and np.array_equal(rows, np.arange(len(rows)))
+        columns: list[pa.Array] = batch.rows.columns if is_whole else batch.rows.take(pa.array(rows)).columns
         return columns
 
     def _store(self, port: int, new: Combination) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import reduce
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from penstock.operators.window_limit import refuse_too_many
 
 class Extents(Protocol):
     """Time conditions between the inputs of one join."""
+
+    #: Whether a combination counts once for each window it is in.
+    repeat_pairs: ClassVar[bool]
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
         """Least and greatest time a row of input `other` may have, given the times of the rows already combined."""
@@ -57,14 +61,19 @@ class SlidingExtents:
 
     lengths: tuple[int, ...]
     end: int = FOREVER
+    repeat_pairs: ClassVar[bool] = False
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
-        newest = np.maximum.reduce(list(bound.values()))
-        limits = [shifted(ts, self.lengths[port]) for port, ts in bound.items()]
-        return shifted(newest, -self.lengths[other]), np.minimum.reduce(limits)
+        newest = reduce(np.maximum, bound.values())
+        limits = [self._end(port, ts) for port, ts in bound.items()]
+        length = self.lengths[other]
+        return np.full(len(newest), NEVER) if length == FOREVER else shifted(newest, -length), reduce(np.minimum, limits)
+
+    def _end(self, port: int, ts: Int64s) -> Int64s:
+        return np.full(len(ts), FOREVER) if self.lengths[port] == FOREVER else shifted(ts, self.lengths[port])
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
-        until = shifted(ts, self.lengths[port])
+        until = self._end(port, ts)
         # No row at or after the end of the query is part of it.
         return until if self.end == FOREVER else np.minimum(until, self.end - 1)
 
@@ -83,6 +92,7 @@ class FramedExtents:
     life: Lifespan
     #: Windows that end after the query count too, with the rows they have.
     emit_partial: bool = False
+    repeat_pairs: ClassVar[bool] = True
 
     def _numbers(self, port: int, ts: Int64s) -> tuple[Int64s, Int64s]:
         window = self.windows[port]
