@@ -12,9 +12,8 @@ from penstock.columnar.hashing import UInt64s, mix_positions
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr, columns_of
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, Elements, End, Heartbeat, Metadata
+from penstock.model.elements import FOREVER, Elements, End, Metadata
 from penstock.model.join_kinds import JoinKind
-from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.forgetting.preserved_propagation import PreservedPropagation
@@ -233,53 +232,26 @@ class PreservingJoin(WindowJoin):
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
         if isinstance(mark, End):
             # Whatever the query has not seen by now it will not see.
-            return self._counted(self._overdue([FOREVER, FOREVER]))
+            alone = self._overdue([FOREVER, FOREVER])
+            self._counts["results"] += sum(answer.num_rows for answer in alone)
+            return alone
         return super().on_metadata(port, mark)
 
-    def _punctuated(self, port: int, mark: Punctuation) -> Elements:
-        self._propagation.wait(port, mark)
-        unmatched: list[Batch] = []
-        other = 1 - port
-        if self._closes(port, mark) and self._rows[other].num_rows:
-            unmatched = self._purge_closed(other, self._propagation.listed(port, mark))
-        released = self._release()
-        self._forget_when_grown()
-        return self._counted([*unmatched, *released, *self._promise()])
-
     def _purge_closed(self, port: int, among: UInt64s | None) -> list[Batch]:
-        rows = self._rows[port]
-        unmatched: list[Batch] = []
+        other, alone = 1 - port, list[Batch]()
+        rows = self._rows[other]
         if isinstance(rows, PreservedRows):
-            taken = rows.take_closed(lambda run: self._closed_by_all_others(port, run.keys, run.num_rows), among)
-            unmatched = self._unmatched(port, taken)
-        rows.purge(lambda keys: self._closed_by_all_others(port, keys, len(keys[0])), among)
-        return unmatched
-
-    def _release(self) -> list[Punctuation]:
-        return [mark for port, rows in enumerate(self._rows) for mark in self._propagation.release(port, rows)]
-
-    def _progress(self, port: int, ts: int) -> Elements:
-        self._frontiers[port] = max(self._frontiers[port], ts)
-        unmatched = self._overdue([self._horizon(at) for at in (0, 1)])
-        expired = [rows.expire(self._horizon(at)) for at, rows in enumerate(self._rows)]
-        # Rows of semi and anti joins also leave by finding a partner.
-        released = self._release() if any(expired) or not self.kind.shows_pairs else []
-        return self._counted([*unmatched, *released, *self._promise()])
+            taken = rows.take_closed(lambda run: self._closed_by_all_others(other, run.keys, run.num_rows), among)
+            alone = self._unmatched(other, taken)
+        super()._purge_closed(port, among)
+        return alone
 
     def _overdue(self, horizons: Sequence[int]) -> list[Batch]:
         return [batch for at, rows in self._watched for batch in self._unmatched(at, rows.take_overdue(horizons[at]))]
 
-    def _promise(self) -> list[Heartbeat]:
-        """The frontier of the output: not past a row that may still be emitted with its own time."""
-        held = min(min(self._frontiers), *(rows.oldest for _, rows in self._watched))
-        if held <= self._sent:
-            return []
-        self._sent = held
-        return [Heartbeat(held)]
-
-    def _counted(self, elements: Elements) -> Elements:
-        self._counts["results"] += sum(element.num_rows for element in elements if isinstance(element, Batch))
-        return elements
+    def _oldest_to_come(self) -> int:
+        # A row that may still be emitted alone has its own time.
+        return min(super()._oldest_to_come(), *(rows.oldest for _, rows in self._watched))
 
     # -- state --------------------------------------------------------------------------------------------------------
 

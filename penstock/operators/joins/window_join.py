@@ -9,10 +9,9 @@ from operator import and_
 from typing import Any, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.hashing import hash_columns, mix_positions
+from penstock.columnar.hashing import UInt64s, hash_columns, mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
@@ -22,6 +21,7 @@ from penstock.metadata.closed_set import ClosedSet
 from penstock.model.batch import Batch, Int64s
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, Herald, Metadata
+from penstock.model.join_kinds import JoinKind
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
@@ -88,6 +88,8 @@ class WindowJoin(StoringJoin[RowStore]):
     [ding2008] Ding. Metadata-Aware Query Processing over Data Streams. WPI 2008, chapters 3 and 6 (cross-invalidation, Lemmas 1-3).
     [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Section 10.4.
     """
+
+    kind = JoinKind.INNER
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class WindowJoin(StoringJoin[RowStore]):
         everything = np.arange(batch.num_rows)
         return Combination({port: (batch, everything)}, columns, everything, hashes)
 
-    def _with_key(self, port: int, batch: Batch, alive: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def _with_key(self, port: int, batch: Batch, alive: Mask) -> Mask:
         """Of the rows alive those without NULL in the key."""
         for key in self.keys[port]:
             column = batch.column(key)
@@ -255,13 +257,12 @@ class WindowJoin(StoringJoin[RowStore]):
 
     # -- punctuations -------------------------------------------------------------------------------------------------
 
-    def _closed_by_all_others(self, port: int, columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
+    def _closed_by_all_others(self, port: int, columns: Sequence[pa.Array], rows: int) -> Mask:
         closed = np.ones(rows, np.bool_)
-        for other, known in enumerate(self._closed):
-            if other != port:
-                if not len(known) and not known.has_ended:
-                    return np.zeros(rows, np.bool_)
-                closed &= known.contains_array(columns[0] if len(columns) == 1 else list(columns))
+        for other in self._others(port):
+            closed &= closed_mask(self._closed[other], columns, rows)
+            if not closed.any():
+                break
         return closed
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
@@ -275,13 +276,17 @@ class WindowJoin(StoringJoin[RowStore]):
 
     def _punctuated(self, port: int, mark: Punctuation) -> Elements:
         among = self._propagation.wait(port, mark)
-        if self._closes(port, mark):
-            for other, rows in enumerate(self._rows):
-                if other != port and rows.num_rows:
-                    rows.purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
+        answers = self._purge_closed(port, among) if self._closes(port, mark) else []
         released = self._release()
         self._forget_when_grown()
-        return released
+        return self._said(answers, released)
+
+    def _purge_closed(self, port: int, among: UInt64s | None) -> list[Batch]:
+        """Drop rows whose keys this input was the last to close; what is answered because of it."""
+        for other in self._others(port):
+            if self._rows[other].num_rows:
+                self._rows[other].purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
+        return []
 
     def _closes(self, port: int, mark: Punctuation) -> bool:
         """Take a punctuation in; whether it closes keys that were open."""
@@ -334,13 +339,28 @@ class WindowJoin(StoringJoin[RowStore]):
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
-        expired = [rows.expire(self._horizon(other)) for other, rows in enumerate(self._rows)]
-        released: list[Any] = self._release() if any(expired) and self._propagation.is_waiting else []
-        least = min(self._frontiers)
-        if least > self._sent:
-            self._sent = least
-            released.append(Heartbeat(least))
-        return released
+        horizons = [self._horizon(other) for other in range(len(self._rows))]
+        answers = self._overdue(horizons)
+        expired = [rows.expire(horizon) for rows, horizon in zip(self._rows, horizons, strict=True)]
+        # Rows of semi and anti joins also leave by finding a partner.
+        may_release = self._propagation.is_waiting and (any(expired) or not self.kind.shows_pairs)
+        return self._said(answers, self._release() if may_release else [])
+
+    def _overdue(self, horizons: Sequence[int]) -> list[Batch]:
+        """What is answered because no partner can come any more; `horizons` as of `_horizon`."""
+        return []
+
+    def _said(self, answers: Sequence[Batch], released: Sequence[Punctuation]) -> Elements:
+        """What metadata leads to, and how far the output has come."""
+        self._counts["results"] += sum(answer.num_rows for answer in answers)
+        least = self._oldest_to_come()
+        is_news = least > self._sent
+        self._sent = max(self._sent, least)
+        return [*answers, *released, *([Heartbeat(least)] if is_news else [])]
+
+    def _oldest_to_come(self) -> int:
+        """No result will be older."""
+        return min(self._frontiers)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

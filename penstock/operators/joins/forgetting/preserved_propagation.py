@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.metadata.announcements import Announcements
 from penstock.model.join_kinds import JoinKind
 from penstock.model.punctuation import Punctuation
@@ -56,10 +57,12 @@ class PreservedPropagation(Propagation):
             said.prune(closed)
             log.rewrite()
 
-    def wait(self, port: int, mark: Punctuation) -> None:
+    def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
         shown = self.kind.shows_pairs or port == 0
         if shown or (self.kind.stated_on(port) and mark.is_exploitable_for(self.keys[port])):
-            super().wait(port, mark)
+            return super().wait(port, mark)
+        column = self._listed(port, mark)
+        return None if column is None else hash_columns([column], len(column))
 
     def _announce_keys(self, port: int, mark: Punctuation) -> list[Punctuation]:
         stated: list[Punctuation] = []

@@ -59,7 +59,7 @@ class Propagation:
         self.log.rewrite()
 
     def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
-        """Keep a punctuation until it may leave; returns what `listed` does."""
+        """Keep a punctuation until it may leave; hashes of the keys it names one by one, None if it speaks in another way."""
         column = self._listed(port, mark)
         if column is None:
             self._whole[port].append(mark)
@@ -75,11 +75,6 @@ class Propagation:
     @property
     def is_waiting(self) -> bool:
         return any(map(len, self._hashes)) or any(self._whole)
-
-    def listed(self, port: int, mark: Punctuation) -> UInt64s | None:
-        """Hashes of the keys a punctuation names one by one; None if it speaks in another way."""
-        column = self._listed(port, mark)
-        return None if column is None else hash_columns([column], len(column))
 
     def _listed(self, port: int, mark: Punctuation) -> pa.Array | None:
         name = self.keys[port][0]

@@ -7,6 +7,7 @@ anew only when it has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s
-from penstock.columnar.matching import occur
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
@@ -22,6 +22,23 @@ from penstock.operators.joins.storing.debts import Bools, Debts
 from penstock.operators.joins.storing.row_store import RowStore, Run
 
 _FLAGS = pa.schema({"settled": pa.bool_()})
+
+
+@dataclass(slots=True)
+class _Owing:
+    """What the rows of a run owe.
+
+    Parameters
+    ----------
+    version
+        How often the bits have changed; 0: all are as after `debts_of`.
+    oldest
+        Least time of a row with an open debt, `FOREVER` when there is none; None: not known.
+    """
+
+    debts: Debts
+    version: int
+    oldest: int | None = None
 
 
 class PreservedRows(RowStore):
@@ -47,10 +64,7 @@ class PreservedRows(RowStore):
         super().__init__(name, keys, useful_until)
         self._debts_of = debts_of
         self.until_settled = until_settled
-        self._debts: dict[str, Debts] = {}
-        #: How often the bits of a run have changed; 0: all are as after `debts_of`.
-        self._versions: dict[str, int] = {}
-        self._oldest: dict[str, int] = {}
+        self._owing: dict[str, _Owing] = {}
         self.decided = 0
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -63,50 +77,44 @@ class PreservedRows(RowStore):
             self._merge_small()
 
     def _adopt(self, run: Run, debts: Debts) -> None:
-        self._debts[run.id] = debts
-        self._versions[run.id] = int(debts.settled.any())
+        self._owing[run.id] = _Owing(debts, int(debts.settled.any()))
 
     def _replace(self, places: Sequence[int], rows: Int64s) -> None:
-        gone = [self._pieces[at] for at in places]
-        debts = Debts.joined([self._debts[run.id] for run in gone])
-        for run in gone:
-            del self._debts[run.id], self._versions[run.id]
-            self._oldest.pop(run.id, None)
+        debts = Debts.joined([self._owing.pop(self._pieces[at].id).debts for at in places])
         super()._replace(places, rows)
         if len(rows):
             self._adopt(self._pieces[min(places)], debts.chosen(rows))
 
     @property
     def num_bytes(self) -> int:
-        return super().num_bytes + sum(debts.num_bytes for debts in self._debts.values())
+        return super().num_bytes + sum(owing.debts.num_bytes for owing in self._owing.values())
 
     # -- debts --------------------------------------------------------------------------------------------------------
 
     @property
     def owed(self) -> int:
         """Open debts."""
-        return sum(int(np.count_nonzero(~debts.settled)) for debts in self._debts.values())
+        return sum(int(np.count_nonzero(~owing.debts.settled)) for owing in self._owing.values())
 
     @property
     def oldest(self) -> int:
         """Least time of a row with an open debt; `FOREVER` when there is none."""
-        for run in self._pieces:
-            if run.id not in self._oldest:
-                opened = run.batch.ts[self._debts[run.id].open_rows()]
-                self._oldest[run.id] = int(opened.min()) if len(opened) else FOREVER
-        return min(self._oldest.values(), default=FOREVER)
+        return min(map(self._oldest_of, self._pieces), default=FOREVER)
+
+    def _oldest_of(self, run: Run) -> int:
+        owing = self._owing[run.id]
+        if owing.oldest is None:
+            opened = run.batch.ts[owing.debts.open_rows()]
+            owing.oldest = int(opened.min()) if len(opened) else FOREVER
+        return owing.oldest
 
     def settle(self, run: Run, rows: Int64s, numbers: Int64s | None) -> tuple[Int64s, Int64s | None]:
         """Rows of a run have found partners; returns those (and their windows) that had none before."""
-        debts = self._debts[run.id]
-        fresh = debts.settle(debts.places(rows, numbers))
-        self._changed(run, len(fresh))
-        return debts.owners(fresh)
-
-    def _changed(self, run: Run, count: int) -> None:
-        if count:
-            self._versions[run.id] += 1
-            self._oldest.pop(run.id, None)
+        owing = self._owing[run.id]
+        fresh = owing.debts.settle(owing.debts.places(rows, numbers))
+        if len(fresh):
+            owing.version, owing.oldest = owing.version + 1, None
+        return owing.debts.owners(fresh)
 
     def take_overdue(self, horizon: int) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
         """Settle debts whose time has passed; yields rows, and their windows, that found no partner."""
@@ -117,7 +125,7 @@ class PreservedRows(RowStore):
         """Settle debts of rows whose key can have no partner any more; `closed` tells which rows, `among` is as in `purge`."""
 
         def choose(run: Run, debts: Debts) -> Int64s:
-            if among is not None and not occur(run.hashes, among).any():
+            if among is not None and not run.has(among).any():
                 return np.empty(0, np.int64)
             return np.flatnonzero(debts.spread(closed(run)) & ~debts.settled)
 
@@ -125,18 +133,18 @@ class PreservedRows(RowStore):
 
     def _take(self, choose: Callable[[Run, Debts], Int64s]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
         for run in self._pieces:
-            debts = self._debts[run.id]
-            places = choose(run, debts)
+            owing = self._owing[run.id]
+            places = choose(run, owing.debts)
             if len(places):
-                debts.settled[places] = True
-                self._changed(run, len(places))
-                yield run.batch, *debts.owners(places)
+                owing.debts.settled[places] = True
+                owing.version, owing.oldest = owing.version + 1, None
+                yield run.batch, *owing.debts.owners(places)
 
     def compact(self) -> None:
         """Drop settled rows where they are of no use; whole runs at once, others when most is settled."""
         for at in reversed(range(len(self._pieces))) if self.until_settled else ():
             run = self._pieces[at]
-            opened, living = self._debts[run.id].open_rows(), self.living(run)
+            opened, living = self._owing[run.id].debts.open_rows(), self.living(run)
             total = run.num_rows
             if living is not None:
                 opened, total = opened & living, int(np.count_nonzero(living))
@@ -149,30 +157,29 @@ class PreservedRows(RowStore):
 
     def _needed(self, run: Run) -> Bools:
         needed = super()._needed(run)
-        return needed & self._debts[run.id].open_rows() if self.until_settled else needed
+        return needed & self._owing[run.id].debts.open_rows() if self.until_settled else needed
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         rows = super().snapshot()
-        names = {run.id: f"{run.id}.{version}" for run in self._pieces if (version := self._versions[run.id])}
+        changed = {name: owing for name, owing in self._owing.items() if owing.version}
         flags = {
-            name: pa.RecordBatch.from_arrays([pa.array(self._debts[run].settled)], schema=_FLAGS) for run, name in names.items()
+            f"{name}.{owing.version}": pa.RecordBatch.from_arrays([pa.array(owing.debts.settled)], schema=_FLAGS)
+            for name, owing in changed.items()
         }
-        versions = {run: self._versions[run] for run in names}
+        versions = {name: owing.version for name, owing in changed.items()}
         return State({**rows.meta, "versions": versions, "decided": self.decided}, {**rows.segments, **flags})
 
     def restore(self, state: State, directory: Path | None = None) -> None:
         super().restore(state, directory)
         meta: Mapping[str, Any] = state.meta
         self.decided = meta["decided"]
-        self._oldest = {}
-        self._versions = {run.id: meta["versions"].get(run.id, 0) for run in self._pieces}
-        self._debts = {}
+        self._owing = {}
         for run in self._pieces:
             debts = self._debts_of(run.batch.ts)
-            if version := self._versions[run.id]:
+            if version := meta["versions"].get(run.id, 0):
                 stored = state.segments[f"{run.id}.{version}"].column(0)
                 # A copy: what Arrow hands out cannot be written to.
                 debts.settled = stored.to_numpy(zero_copy_only=False).copy()
-            self._debts[run.id] = debts
+            self._owing[run.id] = _Owing(debts, version)
