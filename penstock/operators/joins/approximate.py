@@ -15,11 +15,9 @@ from penstock.kernel.contracts import State
 from penstock.metadata.probabilistic import RecallBudget, propagated
 from penstock.model.batch import Batch
 from penstock.model.elements import Element, Elements, Herald, Metadata
-from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.scoped import ScopedPunctuation, scoped_from_herald
 from penstock.model.windows import Lifespan, Window
-from penstock.operators.joins.storing.row_store import Run
 from penstock.operators.joins.window_join import JoinOptions, WindowJoin
 
 #: Expected losses are reported in millionths of a result: counters are whole numbers, and are added up over shards.
@@ -85,7 +83,7 @@ class ApproximateJoin(WindowJoin):
     def _forget(self, side: int, port: int, statement: ScopedPunctuation, pattern: Punctuation) -> None:
         """Purge stored rows that match what the other input doubts, values with most rows first, within the budget."""
         named = pattern.rename(dict(zip(self.keys[port], self.keys[side], strict=True)))
-        runs = [run.batch.rows.filter(pa.array(self._doubted(side, run, named))) for run in self._rows[side]]
+        runs = [run.batch.rows.filter(pa.array(doubted)) for run, doubted in self._rows[side].matching(named)]
         found = [rows.select(list(self.keys[side])) for rows in runs if rows.num_rows]
         if not found:
             return
@@ -98,11 +96,6 @@ class ApproximateJoin(WindowJoin):
         if chosen.any():
             gone = keys.take(pa.array(codes.first_row[chosen]))
             self._rows[side].purge(lambda columns: _among(columns, gone))
-
-    def _doubted(self, side: int, run: Run, named: Punctuation) -> Mask:
-        living = self._rows[side].living(run)
-        matching = named.matches_batch(run.batch.rows)
-        return matching if living is None else matching & living
 
     def _rows_at_a_time(self, port: int) -> float:
         """Rows of a value that come if it comes again: as many as came together so far."""

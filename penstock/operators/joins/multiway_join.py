@@ -25,7 +25,7 @@ from penstock.operators.joins.matching.multiway.orders import ProbeOrder
 from penstock.operators.joins.matching.multiway.pipeline import Pipeline, PipelineReport
 from penstock.operators.joins.matching.multiway.results import Results
 from penstock.operators.joins.matching.multiway.search import Spans
-from penstock.operators.joins.ordering.ordering import Ordering
+from penstock.operators.joins.ordering.ordering import Ordering, in_one_order
 from penstock.operators.joins.storing.chained_rows import Window
 from penstock.operators.joins.storing_join import StoringJoin
 
@@ -330,18 +330,12 @@ def _in_turns(parts: Sequence[tuple[int, Batch]], chunk_rows: int) -> Iterator[t
     """Pieces of all inputs' rows, in one order by time, input and position, and the newest time of each piece."""
     if not parts:
         return
-    inputs = np.repeat(np.arange(len(parts)), [batch.num_rows for _, batch in parts])
-    ts = np.concatenate([batch.ts for _, batch in parts])
-    order = np.lexsort((np.concatenate([batch.pos for _, batch in parts]), inputs, ts))
-    taken = np.zeros(len(parts), np.int64)
+    ports, ts, order = in_one_order(parts)
+    taken = dict.fromkeys((port for port, _ in parts), 0)
     for start in range(0, len(order), chunk_rows):
         turn = order[start : start + chunk_rows]
-        counts = np.bincount(inputs[turn], minlength=len(parts))
+        counts = np.bincount(ports[turn], minlength=parts[-1][0] + 1).tolist()
         # Each input's rows are in order already, so its share of a turn is a slice.
-        arrived = [
-            (port, batch.slice(int(first), int(count)))
-            for (port, batch), first, count in zip(parts, taken, counts, strict=True)
-            if count
-        ]
-        taken += counts
+        arrived = [(port, batch.slice(taken[port], counts[port])) for port, batch in parts if counts[port]]
+        taken = {port: first + counts[port] for port, first in taken.items()}
         yield arrived, int(ts[turn[-1]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +16,26 @@ from penstock.model.elements import MEMORY, NEVER, Control, Elements
 from penstock.model.masks import Mask
 from penstock.model.windows import Lifespan
 from penstock.operators.joins.storing.pieces import PieceStore
-from penstock.operators.joins.storing.spilling import MemoryLimit
+
+
+@dataclass(slots=True)
+class MemoryLimit:
+    """Most bytes of rows in memory: what the query says, and the share of a limit for all of them; None: no limit."""
+
+    own: int | None = None
+    share: int | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The smaller one of both."""
+        if self.own is None or self.share is None:
+            return self.share if self.own is None else self.own
+        return min(self.own, self.share)
+
+    def to_json(self) -> list[int | None]:
+        """The arguments that make it again."""
+        return [self.own, self.share]
+
 
 StoreT = TypeVar("StoreT", bound=PieceStore[Any])
 

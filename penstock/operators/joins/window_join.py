@@ -160,8 +160,7 @@ class WindowJoin(StoringJoin[RowStore]):
         order = sort_run(hashes, batch.ts)
         batch, hashes = batch.take(order), hashes[order]
         columns = tuple(batch.column(key) for key in self.keys[port])
-        everything = np.arange(batch.num_rows)
-        return Combination({port: (batch, everything)}, columns, everything, hashes)
+        return Combination({port: (batch, np.arange(batch.num_rows))}, columns, hashes)
 
     def _with_key(self, port: int, batch: Batch, alive: Mask) -> Mask:
         """Of the rows alive those without NULL in the key."""
@@ -197,7 +196,7 @@ class WindowJoin(StoringJoin[RowStore]):
                 equal = equal_keys(run.keys, rows, found.keys, found.key_rows[probes])
                 rows, probes = rows[equal], probes[equal]
             parts = {**found.chosen(probes), other: (run.batch, rows)}
-            yield run, Combination(parts, found.keys, found.key_rows[probes], found.hashes[probes])
+            yield run, Combination(parts, found.keys, found.hashes[probes])
 
     def _results(self, found: Combination) -> Iterator[Batch]:
         found, numbers = self._numbered(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,50 +20,17 @@ from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded, Window
 from penstock.operators.window_limit import refuse_too_many
 
 
-class Extents(Protocol):
-    """Time conditions between the inputs of one join."""
-
-    #: Whether a combination counts once for each window it is in.
-    repeat_pairs: ClassVar[bool]
-
-    def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
-        """Least and greatest time a row of input `other` may have, given the times of the rows already combined."""
-        ...
-
-    def useful_until(self, port: int, ts: Int64s) -> Int64s:
-        """Greatest time a partner of another input can have."""
-        ...
-
-    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
-        """First window and number of windows of each combination; None where a combination counts once."""
-        ...
-
-    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
-        """Greatest time a partner of another input can have, in the windows of the given numbers where there are any."""
-        ...
-
-
-def extents_of(windows: Sequence[Window], life: Lifespan, emit_partial: bool = False) -> Extents:
-    framed = [window for window in windows if isinstance(window, Framed)]
-    if framed:
-        return FramedExtents(tuple(framed), life, emit_partial)
-    return SlidingExtents(tuple(_length(window) for window in windows), life.end)
-
-
-def _length(window: Window) -> int:
-    assert isinstance(window, Sliding | Unbounded)
-    return window.size if isinstance(window, Sliding) else FOREVER
-
-
 @dataclass(frozen=True, slots=True)
 class SlidingExtents:
     """Each row has its own window: W_k per input, infinite allowed; the boundary belongs to the window."""
 
     lengths: tuple[int, ...]
     end: int = FOREVER
+    #: Whether a combination counts once for each window it is in.
     repeat_pairs: ClassVar[bool] = False
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
+        """Least and greatest time a row of input `other` may have, given the times of the rows already combined."""
         newest = reduce(np.maximum, bound.values())
         limits = [self._end(port, ts) for port, ts in bound.items()]
         length = self.lengths[other]
@@ -73,14 +40,17 @@ class SlidingExtents:
         return np.full(len(ts), FOREVER) if self.lengths[port] == FOREVER else shifted(ts, self.lengths[port])
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
+        """Greatest time a partner of another input can have."""
         until = self._end(port, ts)
         # No row at or after the end of the query is part of it.
         return until if self.end == FOREVER else np.minimum(until, self.end - 1)
 
     def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
+        """First window and number of windows of each combination; None where a combination counts once."""
         return None
 
     def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
+        """Greatest time a partner of another input can have, in the windows of the given numbers where there are any."""
         return self.useful_until(port, ts)
 
 
@@ -144,3 +114,16 @@ class FramedExtents:
         assert numbers is not None
         ends = np.maximum.reduce([self._end(other, numbers) for other in range(len(self.windows)) if other != port])
         return np.where(ends == FOREVER, FOREVER, ends - 1)
+
+
+def extents_of(windows: Sequence[Window], life: Lifespan, emit_partial: bool = False) -> SlidingExtents | FramedExtents:
+    """Time conditions between the inputs of one join."""
+    framed = [window for window in windows if isinstance(window, Framed)]
+    if framed:
+        return FramedExtents(tuple(framed), life, emit_partial)
+    return SlidingExtents(tuple(_length(window) for window in windows), life.end)
+
+
+def _length(window: Window) -> int:
+    assert isinstance(window, Sliding | Unbounded)
+    return window.size if isinstance(window, Sliding) else FOREVER

@@ -24,16 +24,19 @@ _SMALL_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Rows found so far: for each input already joined, a batch and the row numbers in it."""
+    """Rows found so far: for each input already joined, a batch and the row numbers in it; the first has the keys of all."""
 
     parts: Mapping[int, tuple[Batch, Int64s]]
     keys: tuple[pa.Array, ...]
-    key_rows: Int64s
     hashes: UInt64s
 
     @property
     def num_rows(self) -> int:
-        return len(self.key_rows)
+        return len(self.hashes)
+
+    @property
+    def key_rows(self) -> Int64s:
+        return next(iter(self.parts.values()))[1]
 
     def times(self) -> dict[int, Int64s]:
         return {port: batch.ts[rows] for port, (batch, rows) in self.parts.items()}
@@ -42,7 +45,7 @@ class Combination:
         return {port: (batch, mine[rows]) for port, (batch, mine) in self.parts.items()}
 
     def subset(self, rows: Int64s) -> Combination:
-        return Combination(self.chosen(rows), self.keys, self.key_rows[rows], self.hashes[rows])
+        return Combination(self.chosen(rows), self.keys, self.hashes[rows])
 
 
 def stamps(parts: Iterable[tuple[Int64s, Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
@@ -79,9 +82,9 @@ def _merged(pieces: list[Combination], port: int) -> Combination:
     parts = {other: (batch, rows[other]) for other, (batch, _) in first.parts.items()}
     taken = Batch.concat([batch.take(mine) for batch, mine in (piece.parts[port] for piece in pieces)])
     parts[port] = (taken, np.arange(taken.num_rows))
-    key_rows, hashes = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("key_rows", "hashes"))
+    hashes = np.concatenate([piece.hashes for piece in pieces])
     # Each piece ascends by hash, as the search for the next input wants it; one behind the other they do not.
-    return Combination(parts, first.keys, key_rows, hashes).subset(np.argsort(hashes, kind="stable"))
+    return Combination(parts, first.keys, hashes).subset(np.argsort(hashes, kind="stable"))
 
 
 def in_pieces(results: Iterator[Batch]) -> Iterable[Batch]:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import Batch
+from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.punctuation import Punctuation
 from penstock.operators.waiting import Waiting
+
+
+def in_one_order(parts: Sequence[tuple[int, Batch]]) -> tuple[Int64s, Int64s, Int64s]:
+    """Inputs and times of all rows, one input behind the other, and their places in the order of time, input and position."""
+    ports = np.repeat([port for port, _ in parts], [batch.num_rows for _, batch in parts])
+    ts, pos = (np.concatenate([getattr(batch, name) for _, batch in parts]) for name in ("ts", "pos"))
+    return ports, ts, np.lexsort((pos, ports, ts))
 
 
 class Ordering:

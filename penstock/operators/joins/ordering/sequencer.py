@@ -14,7 +14,7 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.punctuation import Punctuation
 from penstock.model.value_sets import between
 from penstock.model.windows import Lifespan
-from penstock.operators.joins.ordering.ordering import Ordering
+from penstock.operators.joins.ordering.ordering import Ordering, in_one_order
 
 
 class Sequencer:
@@ -103,9 +103,7 @@ class Sequencer:
     def _numbered(self, parts: Sequence[tuple[int, Batch]]) -> list[Routed]:
         if not parts:
             return []
-        ports = np.repeat([port for port, _ in parts], [batch.num_rows for _, batch in parts])
-        ts, pos = (np.concatenate([getattr(batch, name) for _, batch in parts]) for name in ("ts", "pos"))
-        order = np.lexsort((pos, ports, ts))
+        ports, _, order = in_one_order(parts)
         ranks = np.empty((len(ports), len(self._counts)), np.int64)
         ranks[order] = ranks_before(ports[order], self._counts)
         routed, start = [], 0

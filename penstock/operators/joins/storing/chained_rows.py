@@ -15,8 +15,7 @@ from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
 from penstock.model.masks import Mask
-from penstock.operators.joins.storing.pieces import Piece, PieceStore
-from penstock.operators.joins.storing.spilling import mapped
+from penstock.operators.joins.storing.pieces import Piece, PieceStore, mapped
 
 #: More segments than this are merged: gathering results costs more the more there are.
 MOST_SEGMENTS = 8

@@ -2,19 +2,28 @@
 
 Both stores of the joins are made of them: `RowStore` sorts the rows of a piece and finds them by its order, `Window` leaves them
 as they came and finds them by tables of keys.
+
+The system reads pages of a file when they are asked for and gives them up at will, so code that looks for partners does not know
+where rows are. A file is a cache of what snapshots hold: after a restart it is written anew.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Generic, TypeVar
 
+import pyarrow as pa
+
+from penstock.errors import StateUnwritable
 from penstock.kernel.contracts import State
+from penstock.kernel.segments import SPILLED
 from penstock.model.batch import Batch
 from penstock.model.elements import NEVER
 
@@ -179,3 +188,37 @@ def smallest_neighbours(rows: Sequence[int | None], most: int, few_rows: int) ->
     if least is None or (least > few_rows and len(rows) - rows.count(None) <= most):
         return None
     return together.index(least)
+
+
+def mapped(rows: pa.RecordBatch, directory: Path) -> pa.RecordBatch:
+    """The same rows, in a file, which their schema says.
+
+    The file loses its name as soon as it is mapped, so nothing is left behind, however the process ends.
+
+    Parameters
+    ----------
+    directory
+        On a disk: pages of a file system in memory cannot be given up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> rows = mapped(pa.RecordBatch.from_pydict({"x": [1, 2]}), Path(tempfile.mkdtemp()))
+    >>> rows.column("x").to_pylist(), SPILLED in rows.schema.metadata
+    ([1, 2], True)
+    """
+    marked = rows.replace_schema_metadata({**(rows.schema.metadata or {}), SPILLED: b""})
+    try:
+        handle, path = mkstemp(".rows", "spilled-", directory)
+        try:
+            with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, marked.schema) as writer:
+                writer.write_batch(marked)
+            with pa.memory_map(path) as source:
+                body = source.read_buffer()
+        finally:
+            os.unlink(path)
+    except OSError as found:
+        text = f"{rows.nbytes} bytes cannot be spilled to '{directory}': {found}; free space there"
+        raise StateUnwritable(text) from found
+    (found_rows,) = pa.ipc.open_stream(body)
+    return found_rows

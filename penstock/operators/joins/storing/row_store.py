@@ -24,8 +24,7 @@ from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
-from penstock.operators.joins.storing.pieces import Piece, PieceStore
-from penstock.operators.joins.storing.spilling import mapped
+from penstock.operators.joins.storing.pieces import Piece, PieceStore, mapped
 
 #: More runs than this are merged: probing costs one search per run and row.
 MAX_RUNS = 8
@@ -161,7 +160,13 @@ class RowStore(PieceStore[Run]):
 
     def holds(self, mark: Punctuation) -> bool:
         """Whether a row that may still be in a result matches the punctuation."""
-        return any((mark.matches_batch(run.batch.rows) & self._needed(run)).any() for run in self._pieces)
+        return any((found & self._needed(run)).any() for run, found in self.matching(mark))
+
+    def matching(self, mark: Punctuation) -> Iterator[tuple[Run, Mask]]:
+        """Rows that match the punctuation and have not been purged, run by run."""
+        for run in self._pieces:
+            found, living = mark.matches_batch(run.batch.rows), self.living(run)
+            yield run, found if living is None else found & living
 
     def partners(self, hashes: UInt64s, low: Int64s, high: Int64s) -> Iterator[tuple[Run, Int64s, Int64s]]:
         """Rows with one of these ascending hashes and a time within its bounds: run, rows, numbers of the hashes; in pieces."""
