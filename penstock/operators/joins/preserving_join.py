@@ -214,9 +214,8 @@ class PreservingJoin(WindowJoin):
 
     def _shaped(self, port: int, batch: Batch, rows: Int64s, numbers: Int64s | None) -> Batch:
         """Rows of one input in the shape of the output; their position names input and window too."""
-        own = batch.rows.take(pa.array(rows)).columns
+        columns = own = self._columns(port, batch, rows)
         pos = batch.pos[rows]
-        columns = own
         if self.kind.shows_pairs:
             missing = [pa.nulls(len(rows), item.type) for item in self._schemas[1 - port]]
             columns = [*own, *missing] if port == 0 else [*missing, *own]

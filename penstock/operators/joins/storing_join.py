@@ -97,11 +97,14 @@ class StoringJoin(ABC, Generic[StoreT]):
         """Obey a decision about something else than the share of memory."""
 
     def _keep_within_memory(self) -> None:
-        """Spill the input with most rows in memory until half of the limit is free: merging pieces needs the other half."""
+        """Spill the input with most rows in memory until half of the room for them is free: merging needs the other half."""
         limit = self._memory.limit
         if limit is None or self._directory is None:
             return
-        while sum(rows.spillable_bytes for rows in self._rows) > limit // 2:
+        staying = sum(rows.num_bytes - rows.spillable_bytes for rows in self._rows)
+        # However much has to stay, what comes may gather for a while: otherwise each batch would become a file.
+        room = max(limit - staying, limit // 4)
+        while sum(rows.spillable_bytes for rows in self._rows) > room // 2:
             if not max(self._rows, key=lambda rows: rows.spillable_bytes).spill(self._directory):
                 return
 

@@ -201,12 +201,11 @@ class WindowJoin(StoringJoin[RowStore]):
     def _results(self, found: Combination) -> Iterator[Batch]:
         found, numbers = self._numbered(found)
         for start in range(0, found.num_rows, OUTPUT_ROWS):
-            piece = self._passing(self._result(found, numbers, start))
+            piece = self._result(found, numbers, start)
+            if self.residual is not None:
+                piece = piece.filter(mask(self.residual, piece.rows))
             if piece.num_rows:
                 yield piece
-
-    def _passing(self, piece: Batch) -> Batch:
-        return piece if self.residual is None else piece.filter(mask(self.residual, piece.rows))
 
     def _numbered(self, found: Combination) -> tuple[Combination, Int64s | None]:
         """Combinations once for each window they are in, and its number; None where they count once."""

@@ -149,17 +149,12 @@ class Window(PieceStore[Piece]):
             elif mine.any():
                 left = Piece(self._new_name(), piece.batch.filter(mine))
                 self._pieces.append(self._spilled(left, self._directory) if piece.is_spilled and self._directory else left)
-        self._number_anew(np.concatenate(kept))
-
-    def _number_anew(self, rows: Int64s) -> None:
-        """The rows that are left."""
-        if len(rows) == self.total:
-            return
-        self._dead -= self.total - len(rows)
-        self.total = len(rows)
-        self._ts, self._pos = self._ts[rows], self._pos[rows]
-        for index in self.indexes.values():
-            index.keep(rows)
+        rows = np.concatenate(kept)
+        if len(rows) < self.total:
+            self._dead, self.total = self._dead - (self.total - len(rows)), len(rows)
+            self._ts, self._pos = self._ts[rows], self._pos[rows]
+            for index in self.indexes.values():
+                index.keep(rows)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -87,20 +87,6 @@ class Run(Piece):
             if len(rows):
                 yield rows, probes if asked is None else asked[probes]
 
-    def spilled(self, directory: Path, key_names: Sequence[str]) -> Run:
-        """The same rows in a file."""
-        stored = self.batch.stored()
-        extra = [pa.array(self.hashes, pa.uint64()), pa.array(self.useful_until, pa.int64())]
-        fields = [*stored.schema, pa.field(_HASH, pa.uint64()), pa.field(_UNTIL, pa.int64())]
-        rows = mapped(pa.RecordBatch.from_arrays([*stored.columns, *extra], schema=pa.schema(fields)), directory)
-        *columns, hashes, until = rows.columns
-        batch = Batch.restored(pa.RecordBatch.from_arrays(columns, schema=stored.schema.with_metadata(rows.schema.metadata)))
-        keys = tuple(batch.column(name) for name in key_names)
-        useless = int(np.quantile(self.useful_until, _MOSTLY, method="nearest"))
-        found = Run(self.id, batch, hashes.to_numpy(), keys, until.to_numpy(), self.last_use, useless, is_spilled=True)
-        found.__dict__["_prefixes"] = self._prefixes
-        return found
-
 
 @dataclass(slots=True)
 class _Dead:
@@ -123,7 +109,7 @@ class RowStore(PieceStore[Run]):
     def __init__(self, name: str, keys: Sequence[str], useful_until: Callable[[Batch], Int64s]) -> None:
         super().__init__(name, MAX_RUNS, _FEW_ROWS)
         self.keys = tuple(keys)
-        self._useful_until = useful_until
+        self.useful_until = useful_until
         self._dead: dict[str, _Dead] = {}
         self.purged = 0
 
@@ -180,9 +166,6 @@ class RowStore(PieceStore[Run]):
                     yield run, rows[kept], probes[kept]
 
     # -- what comes ---------------------------------------------------------------------------------------------------
-
-    def useful_until(self, batch: Batch) -> Int64s:
-        return self._useful_until(batch)
 
     def insert(self, batch: Batch, hashes: UInt64s, useful_until: Int64s) -> None:
         """Keep rows that are already in a run's order."""
@@ -289,13 +272,23 @@ class RowStore(PieceStore[Run]):
             self._replace([at], np.flatnonzero(~together))
 
     def _spilled(self, piece: Run, directory: Path) -> Run:
-        return piece.spilled(directory, self.keys)
+        stored = piece.batch.stored()
+        extra = [pa.array(piece.hashes, pa.uint64()), pa.array(piece.useful_until, pa.int64())]
+        fields = [*stored.schema, pa.field(_HASH, pa.uint64()), pa.field(_UNTIL, pa.int64())]
+        rows = mapped(pa.RecordBatch.from_arrays([*stored.columns, *extra], schema=pa.schema(fields)), directory)
+        *columns, hashes, until = rows.columns
+        batch = Batch.restored(pa.RecordBatch.from_arrays(columns, schema=stored.schema.with_metadata(rows.schema.metadata)))
+        keys = tuple(batch.column(name) for name in self.keys)
+        useless = int(np.quantile(piece.useful_until, _MOSTLY, method="nearest"))
+        found = Run(piece.id, batch, hashes.to_numpy(), keys, until.to_numpy(), piece.last_use, useless, is_spilled=True)
+        found.__dict__["_prefixes"] = piece._prefixes
+        return found
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def _piece(self, name: str, batch: Batch) -> Run:
         hashes = hash_columns([batch.column(key) for key in self.keys], batch.num_rows)
-        return self._run(name, batch, hashes, self._useful_until(batch))
+        return self._run(name, batch, hashes, self.useful_until(batch))
 
     def snapshot(self) -> State:
         stored = super().snapshot()

@@ -77,6 +77,7 @@ class Pipeline:
         self._windows, self._share, self._seed = windows, share, seed
         self._checks_times = checks_times
         self.pinned: tuple[int, ...] | None = None
+        #: Numbers of the probes in the order of the moment.
         self._order = plan.repaired(policy.order())
         self.evaluations, self.drops = np.zeros((probes, probes), np.int64), np.zeros((probes, probes), np.int64)
         self.counts = dict.fromkeys(_COUNTS, 0)
@@ -86,11 +87,6 @@ class Pipeline:
     def _is_one_to_one(self, vertex: Vertex) -> bool:
         schema = self._windows[vertex.port].schema
         return is_one_to_one([pa.array([], schema.field(name).type) for name in vertex.key])
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Numbers of the probes in the order of the moment."""
-        return self._order
 
     def pin(self, order: Sequence[int] | None) -> None:
         """Keep to an order of inputs from outside, whatever the policy says; None: obey the policy again."""
