@@ -17,9 +17,10 @@ from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.windows import Sliding
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.matching.multiway.orders import FixedOrder, greedy
+from penstock.operators.joins.matching.multiway.orders import FixedOrder
 from penstock.operators.joins.multiway_join import A_GREEDY, MJoin
 from penstock.operators.joins.window_join import WindowJoin
+from penstock.testing.greedy_orders import greedy
 
 
 @dataclass(frozen=True, slots=True)

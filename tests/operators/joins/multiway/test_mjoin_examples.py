@@ -19,8 +19,9 @@ from penstock.model.value_sets import constant
 from penstock.model.windows import Framed, Lifespan, Sliding, Unbounded
 from penstock.operators.joins.matching.multiway.checking import MOST_PROBES
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.matching.multiway.orders import FixedOrder, GreedyOnWindow
+from penstock.operators.joins.matching.multiway.orders import FixedOrder
 from penstock.operators.joins.multiway_join import PROBE_ORDER, MJoin
+from penstock.testing.greedy_orders import GreedyOnWindow
 from penstock.testing.streams import rows_of
 
 

@@ -18,8 +18,8 @@ from penstock.model.windows import Sliding, Unbounded
 from penstock.operators.filtering.settings import Algorithm, OrderSettings
 from penstock.operators.joins.matching.multiway.graph import JoinGraph
 from penstock.operators.joins.matching.multiway.learned import OrderBy
-from penstock.operators.joins.matching.multiway.orders import greedy
 from penstock.operators.joins.multiway_join import MJoin
+from penstock.testing.greedy_orders import greedy
 from penstock.testing.reference import Row
 from penstock.testing.streams import bag, batch_of
 from penstock.testing.tapes import drive, reborn, split

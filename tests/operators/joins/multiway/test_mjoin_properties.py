@@ -17,11 +17,11 @@ from penstock.expressions.parse import parse
 from penstock.model.elements import FOREVER, Heartbeat
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan
-from penstock.operators.joins.matching.multiway.orders import GreedyOnWindow
 from penstock.operators.joins.multiway_join import MJoin
 from penstock.operators.joins.storing import chained_rows as stores
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing.checks import check_all
+from penstock.testing.greedy_orders import GreedyOnWindow
 from penstock.testing.reference import Row
 from penstock.testing.streams import bag, broken_promises, rows_of
 from penstock.testing.tapes import Tape, batch_cuts, drive, drive_with_restarts, merged, rows_in, split, tapes
