@@ -265,8 +265,8 @@ def refuse_unknown_column(loss: LossText, fields: Sequence[Field]) -> None:
         raise InvalidDeclaration(text, loss.column.place)
 
 
-def refuse_loss(found: QoSSpecification, loss: LossText) -> None:
-    """No shard sheds rows yet: a promise that nothing makes use of must not look as if something did."""
-    if found.max_relative_error:
-        text = "LOSS above 0 PERCENT cannot be used yet: no rows are shed; leave it out, all rows are processed then"
+def refuse_compensation(found: QoSSpecification, loss: LossText) -> None:
+    """Nothing scales aggregates yet: a promise that nothing makes use of must not look as if something did."""
+    if found.drop.compensate:
+        text = "COMPENSATE cannot be used yet: COUNT and SUM are those of the rows that were kept; leave it out"
         raise InvalidDeclaration(text, loss.word.place)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from penstock.errors import InvalidPlan, InvalidWindow, Place, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
-from penstock.language.contract_clauses import ContractText, contract, refuse_loss, refuse_unknown_column
+from penstock.language.contract_clauses import ContractText, contract, refuse_compensation, refuse_unknown_column
 from penstock.language.event_clauses import EventText
 from penstock.language.event_time import event_time_of, refuse_other_time
 from penstock.language.events import EventContext, build_event, refuse_nested
@@ -108,7 +108,7 @@ def _contract(text: ContractText | None, query: ContinuousQuery, catalog: Catalo
     if found is not None and text is not None and text.loss is not None:
         streams = streams_read(catalog, query)
         refuse_unknown_column(text.loss, [field for stream in streams for field in stream.schema])
-        refuse_loss(found, text.loss)
+        refuse_compensation(found, text.loss)
     return found
 
 

@@ -34,7 +34,7 @@ def check_shedding(job: Job, decision: Control) -> None:
         raise InvalidConfiguration(f"the share that is left out of '{detail['entry']}' is {share!r}; give a number from 0 to 1")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidConfiguration(f"the seed of the rows left out of '{detail['entry']}' is {seed!r}; give a whole number")
-    for query in _readers(job, detail["entry"]):
+    for query in readers_of(job, detail["entry"]):
         check_preference(preference_of(detail), entries[detail["entry"]].columns, query)
     if share and detail.get("anywhere") is not True:
         _check_meaning(job, detail)
@@ -42,7 +42,7 @@ def check_shedding(job: Job, decision: Control) -> None:
 
 def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
     entry = detail["entry"]
-    for query in _readers(job, entry):
+    for query in readers_of(job, entry):
         for reason in _changed_meanings(job, query):
             raise InvalidConfiguration(
                 f"query '{query}' reads '{entry}' and has {reason}: with rows left out some of its answers would be wrong, not "
@@ -50,7 +50,7 @@ def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
             )
 
 
-def _readers(job: Job, entry: str) -> list[str]:
+def readers_of(job: Job, entry: str) -> list[str]:
     """Queries that hear anything of an entry."""
     nodes = [node for stage in job.stages for node in stage.graph.nodes if any(source == entry for source, _ in node.sources)]
     return sorted({query for node in nodes for query in node.queries})

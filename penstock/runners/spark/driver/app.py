@@ -27,6 +27,7 @@ from penstock.runners.spark.driver.deployment import Functions
 from penstock.runners.spark.driver.launch import Launch, LaunchOptions
 from penstock.runners.spark.driver.policies import Policies, Told
 from penstock.runners.spark.driver.run import Run
+from penstock.runners.spark.driver.service import sheddable
 from penstock.runners.spark.ownership.directories import check_local_directories
 from penstock.runners.spark.processes.session import create_session, query_session
 
@@ -127,8 +128,10 @@ class App:
             shard_count = place.fixed_at_first_start("shards", shards or base.sparkContext.defaultParallelism)
             place.fixed_at_first_start("now_us", self._now_us)
             edition, _ = self.following(place, reset)
+            job = edition.job(shard_count)
+            sheddable(job)
             if not force:
-                refuse_unfit(edition.job(shard_count), edition.catalog, place, base.sparkContext.defaultParallelism, trigger)
+                refuse_unfit(job, edition.catalog, place, base.sparkContext.defaultParallelism, trigger)
             place.settle_edition(edition)
             options = LaunchOptions(
                 told, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices

@@ -1,4 +1,4 @@
-"""What hears the reports of a run: decides about orders of filters, prices, memory, contracts, partitions; remembers costs."""
+"""What hears the reports of a run: decides about filters, prices, memory, contracts, loss, partitions; remembers costs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
 from penstock.runners.spark.driver.prices import PriceController
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
+from penstock.runners.spark.driver.shedding import ShedController
 
 Report = Callable[[], BatchReport | None]
 
@@ -68,6 +69,8 @@ class Controllers:
         found.append(self._prices)
         contracts = ContractController(job, self._checkpoint, self._last_report, lambda: self.has_budget)
         found += [contracts] if contracts.is_needed else []
+        shedding = ShedController(job, self._checkpoint, self._last_report, self._launch.options.trigger)
+        found += [shedding] if shedding.is_needed else []
         cores = int(self._launch.spark.sparkContext.defaultParallelism)
         found.append(CostRecorder(job, self._checkpoint, self._last_report, cores, self.prices))
         topics = asked_streams(job)

@@ -35,6 +35,7 @@ from penstock.runners.spark.driver.policies import Policies, policy_of_steps
 from penstock.runners.spark.driver.progress import Progress
 from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.requests import Requests
+from penstock.runners.spark.driver.service import sheddable
 
 #: Jobs of a query among which those that were running when it was stopped must be.
 _NEWEST_JOBS = 8
@@ -251,6 +252,7 @@ class Run:
             deployment = launch.deployments.of(edition)
             for node in deployment.job.stages[0].graph.nodes:
                 node.make()  # what would stop a shard stops here
+            sheddable(deployment.job)
             if not force:
                 cores = launch.spark.sparkContext.defaultParallelism
                 refuse_unfit(deployment.job, edition.catalog, launch.checkpoint, cores, launch.options.trigger)

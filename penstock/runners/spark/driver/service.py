@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.kernel.timing import AnswerTimes
 from penstock.kernel.work import Terms
 from penstock.lowering.jobs import Job
+from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
 from penstock.model.qos import QoSSpecification
 from penstock.qos.contract_meter import ContractMeter, Served
 from penstock.qos.score import QosScore
@@ -102,6 +103,12 @@ def contracts_of(job: Job) -> dict[str, QoSSpecification]:
     """What queries promise, by name."""
     found = {query.name: query.contract for catalog in job.plans.values() for query in catalog.queries.values()}
     return {name: contract for name, contract in found.items() if contract is not None and name in job.outputs}
+
+
+def sheddable(job: Job) -> list[SheddableEntry]:
+    """Where contracts allow loss; refuses those that allow it where answers would be wrong."""
+    contracts = contracts_of(job)
+    return sheddable_entries(job, contracts, {query: terms_of(job, query).weight for query in contracts})
 
 
 def contract_meter(job: Job, began: Mapping[str, float] | None = None) -> ContractMeter:

@@ -1,0 +1,95 @@
+"""Where rows of an application may be left out, and how many: what the contracts of all queries behind an entry allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import InvalidConfiguration, InvalidDeclaration
+from penstock.lowering.jobs import Job
+from penstock.lowering.shedding import check_shedding, readers_of
+from penstock.model.drop_preferences import DropPreference
+from penstock.model.elements import SHED, Control
+from penstock.model.qos import QoSSpecification
+from penstock.qos.shedding.placement import error_per_path
+
+#: Of the coins of each entry.
+_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SheddableEntry:
+    """Rows of a stream on their way to queries.
+
+    Parameters
+    ----------
+    most
+        The greatest share that may be left out.
+    importance
+        Of the most important of its queries.
+    queries
+        Who reads it.
+    """
+
+    entry: str
+    most: float
+    importance: float
+    preference: DropPreference
+    queries: tuple[str, ...]
+
+    def decision(self, share: float) -> Mapping[str, Any]:
+        """To leave out a share of its rows, as shards and packing tasks hear it."""
+        detail: dict[str, Any] = {"entry": self.entry, "share": round(share, 3), "seed": _SEED}
+        if self.preference.column is not None:
+            detail |= {"kind": self.preference.kind.value, "column": self.preference.column, "mode": self.preference.mode.value}
+            detail |= {"center": self.preference.center} if self.preference.center is not None else {}
+        return detail | ({"anywhere": True} if self.preference.anywhere else {})
+
+
+def sheddable_entries(job: Job, contracts: Mapping[str, QoSSpecification], weights: Mapping[str, float]) -> list[SheddableEntry]:
+    """Entries all of whose queries allow loss, those of the least important queries first.
+
+    Parameters
+    ----------
+    weights
+        How important queries are, by name.
+
+    Raises
+    ------
+    InvalidDeclaration
+        When a query allows loss that would make its answers wrong, or by a column that its entries do not have.
+    """
+    entries = [source.route.entry for stage in job.stages for source in stage.sources]
+    readers = {entry: tuple(readers_of(job, entry)) for entry in entries}
+    paths = {query: sum(query in mine for mine in readers.values()) for query in job.outputs}
+    found = []
+    for entry, queries in readers.items():
+        shares = [error_per_path(_loss(contracts.get(query)), paths.get(query, 1)) for query in queries]
+        if queries and min(shares) > 0:
+            weight = max(weights.get(query, 1.0) for query in queries)
+            preference = _common([contracts[query].drop for query in queries])
+            found.append(SheddableEntry(entry, min(shares), weight, preference, queries))
+    for item in found:
+        _check(job, item)
+    return sorted(found, key=lambda item: item.importance)
+
+
+def _loss(contract: QoSSpecification | None) -> float:
+    return 0.0 if contract is None else contract.max_relative_error
+
+
+def _common(preferences: list[DropPreference]) -> DropPreference:
+    """What all queries of an entry want; rows at random if they want different ones."""
+    first = preferences[0]
+    if all(preference == first for preference in preferences):
+        return first
+    return DropPreference(anywhere=all(preference.anywhere for preference in preferences))
+
+
+def _check(job: Job, item: SheddableEntry) -> None:
+    try:
+        check_shedding(job, Control(0, SHED, item.decision(item.most)))
+    except InvalidConfiguration as error:
+        text = f"LOSS cannot be used: {error.message}. In the contract that is ANYWHERE, as in LOSS <= 5 PERCENT ANYWHERE"
+        raise InvalidDeclaration(text, f"query '{item.queries[0]}'") from error

@@ -1,0 +1,72 @@
+"""Where contracts allow rows to be left out, and how many."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import InvalidDeclaration
+from penstock.language.application import parse_application
+from penstock.lowering.looped import looped
+from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
+from penstock.lowering.stages import build_job
+
+STREAMS = "".join(
+    f"CREATE STREAM {name} (k BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND);" for name in "ab"
+)
+QOS = "WITH QOS (LATENCY <= INTERVAL 2 SECONDS, LOSS <= {} PERCENT {})"
+
+
+def entries(*queries: str) -> list[SheddableEntry]:
+    catalog = parse_application(STREAMS + ";".join(queries))
+    job = looped(build_job(catalog, 2))
+    contracts = {query.name: query.contract for query in catalog.queries.values() if query.contract is not None}
+    return sheddable_entries(job, contracts, {query.name: query.weight for query in catalog.queries.values()})
+
+
+def query(name: str, select: str, percent: float | None = 10, more: str = "", weight: float = 1) -> str:
+    qos = "" if percent is None else QOS.format(percent, more)
+    return f"CREATE CQ {name} WEIGHT {weight} {qos} AS {select}"
+
+
+def test_the_rows_of_a_query_that_allows_loss() -> None:
+    (found,) = entries(query("q", "SELECT k FROM a WHERE price > 3"))
+    assert (found.most, found.queries) == (0.1, ("q",))
+    assert found.decision(0.05) == {"entry": found.entry, "share": 0.05, "seed": 1}
+
+
+def test_what_another_query_reads_too_is_not_left_out() -> None:
+    shared = "SELECT k FROM a"
+    assert entries(query("q", shared), query("r", shared, None)) == []
+    (found,) = entries(query("q", shared), query("r", shared, 4))
+    assert found.most == pytest.approx(0.04)
+
+
+def test_inputs_of_a_join_share_what_its_results_may_lose() -> None:
+    found = entries(query("q", "SELECT a.k FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k", 15))
+    assert [item.most for item in found] == pytest.approx([0.078046, 0.078046], abs=1e-6)
+
+
+def test_the_least_important_queries_lose_first() -> None:
+    found = entries(query("q", "SELECT k FROM a", weight=5), query("r", "SELECT k FROM b", weight=2))
+    assert [item.queries for item in found] == [("r",), ("q",)]
+
+
+def test_preferences_by_column() -> None:
+    (found,) = entries(query("q", "SELECT k, price FROM a", more="DROP LOWEST price"))
+    assert found.decision(0.1) == {
+        "entry": found.entry, "share": 0.1, "seed": 1, "kind": "lowest", "column": "price", "mode": "quantile",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT DISTINCT k FROM a [RANGE 1 MINUTE]",
+        "SELECT k, COUNT(*) AS n FROM a [ROWS 10] GROUP BY k",
+        "SELECT a.k, b.price FROM a [RANGE 1 MINUTE] LEFT JOIN b [RANGE 1 MINUTE] ON a.k = b.k",
+    ],
+)
+def test_loss_that_would_make_answers_wrong_must_be_asked_for(select: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"query 'q'[\s\S]*LOSS cannot be used[\s\S]*ANYWHERE"):
+        entries(query("q", select))
+    assert all(item.decision(0.01)["anywhere"] for item in entries(query("q", select, more="ANYWHERE")))
