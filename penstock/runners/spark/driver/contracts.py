@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.lowering.jobs import Job
@@ -74,6 +75,9 @@ class ContractController(Listener):
         self._optimizer.strategy = report.policy
         self._optimizer.table = self._table(report.policy)
         decision = self._optimizer.decide(found, self._shedding)
+        if decision.action is Action.CANNOT and self._meter.contracts[decision.query].max_relative_error:
+            # What is lost is decided from micro-batch to micro-batch, and said, elsewhere.
+            decision = replace(decision, action=Action.KEEP, reason=f"{decision.reason.split(';')[0]}; rows are left out for it")
         if decision.action is Action.SWITCH:
             self._own = decision.strategy
             self._policies.wish(ChosenPolicy(decision.strategy))
