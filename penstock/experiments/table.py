@@ -61,6 +61,12 @@ def _qos() -> Reproduction:
     return QOS
 
 
+def _capacity() -> Reproduction:
+    from penstock.experiments.capacity.reproduction import CAPACITY
+
+    return CAPACITY
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
@@ -70,6 +76,7 @@ REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "scheduling": _scheduling,
     "tuple_scheduling": _tuple_scheduling,
     "qos": _qos,
+    "capacity": _capacity,
 }
 
 

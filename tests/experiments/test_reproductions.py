@@ -22,8 +22,9 @@ TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW
 TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c"}
 
 #: Claims that our set-ups do not confirm; they are shown as they come out. Counted with its probes of profiling a join does not
-#: pay for them within the streams of E-AG-13, and what is remembered of traces is more than the events that constraints save.
-NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b", "E-AG-13c", "E-AG-14b", "E-CC-1f", "E-CC-3d"}
+#: pay for them within the streams of E-AG-13, what is remembered of traces is more than the events that constraints save, and the
+#: longest bursts change latency by 13.6 % where 12 % were expected.
+NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b", "E-AG-13c", "E-AG-14b", "E-CC-1f", "E-CC-3d", "E-CP-5b"}
 
 
 @cache
@@ -54,6 +55,7 @@ def test_every_claim_says_what_it_is_judged_by() -> None:
     assert {claim.id for claim in claims if claim.basis is Basis.TIME} == TIMED
     assert {claim.id for claim in claims if claim.basis is Basis.FORMULA} == {
         "E-AG-1a", "E-AG-2", "E-AG-3", "E-AG-5a", "E-AG-6a", "E-AG-6b",
+        "E-CP-1c", "E-CP-1d", "E-CP-2b", "E-CP-6a", "E-CP-6b", "E-CP-6e", "E-CP-6f", "E-CP-6g",
     }  # fmt: skip
 
 
@@ -82,11 +84,13 @@ def test_figures_have_labelled_axes_and_data(id: str) -> None:
             assert np.isfinite(np.asarray(series.y, np.float64)).all()
 
 
-@pytest.mark.parametrize(("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 14), ("ccep", 6)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("pjoin", 10), ("pwjoin", 6), ("mpwjoin", 3), ("agreedy", 14), ("ccep", 6), ("capacity", 6)]
+)
 def test_every_experiment_is_there_with_its_claims(name: str, count: int) -> None:
     ids = [experiment.id for experiment in reproduction_named(name).experiments]
     assert len(ids) == len(set(ids)) == count
-    assert {claim_id.rstrip("abcdef") for claim_id in statements(name)} == set(ids)
+    assert {claim_id.rstrip("abcdefg") for claim_id in statements(name)} == set(ids)
     assert {claim.id for id in ids for claim in quick(id).claims} == set(statements(name))
 
 

@@ -98,7 +98,9 @@ def total_load(stations: Sequence[Station]) -> float:
     return sum(station.load for station in stations)
 
 
-def cycle_of(stations: Sequence[Station], kept_back: float = 0.0, is_light_corrected: bool = True) -> Cycle:
+def cycle_of(
+    stations: Sequence[Station], kept_back: float = 0.0, is_light_corrected: bool = True, simultaneous: float = 0.0
+) -> Cycle:
     """The cycle in steady state.
 
     Parameters
@@ -107,12 +109,16 @@ def cycle_of(stations: Sequence[Station], kept_back: float = 0.0, is_light_corre
         Share of the processor that other work needs.
     is_light_corrected
         Whether setups that are left out, because nothing waits, shorten the cycle; else every visit is taken to have one.
+    simultaneous
+        What rows that come at several operators at once add to the second moment of work per second, see
+        `ModelPlan.simultaneous`.
 
     Notes
     -----
     The source solves a linear equation for every operator. All of them have one solution, setups / (1 - load). The length that rows
     feel follows from the conservation law of cyclic polling, which the source does not use: its own form, with cycles of constant
-    length, gives waits that are 1 to 14 % too short.
+    length, gives waits that are 1 to 14 % too short. Streams that feed several operators bring work to all of them at once; that
+    they are taken as independent there makes waits another 7 % too short for five streams and 28 such operators.
 
     References
     ----------
@@ -138,7 +144,8 @@ def cycle_of(stations: Sequence[Station], kept_back: float = 0.0, is_light_corre
     if is_light_corrected and not is_light:
         setups = _skipping(stations, setups, 1 - kept_back - load)
     seconds = setups / (1 - kept_back - load)
-    return Cycle(seconds, setups, load, _felt(stations, setups, load, 1), _felt(stations, setups, load, -1), is_light)
+    gated, exhaustive = (_felt(stations, setups, load, simultaneous, sign) for sign in (1, -1))
+    return Cycle(seconds, setups, load, gated, exhaustive, is_light)
 
 
 def _is_light(stations: Sequence[Station], seconds: float) -> bool:
@@ -161,7 +168,7 @@ def _skipping(stations: Sequence[Station], setups: float, spare: float) -> float
     return found
 
 
-def _felt(stations: Sequence[Station], setups: float, load: float, sign: int) -> float:
+def _felt(stations: Sequence[Station], setups: float, load: float, simultaneous: float, sign: int) -> float:
     """Length-biased mean of the cycle: `sign` is 1 under gated and -1 under exhaustive service."""
     weights = sum(station.load * (1 + sign * station.load) for station in stations)
     if not weights:
@@ -169,7 +176,9 @@ def _felt(stations: Sequence[Station], setups: float, load: float, sign: int) ->
     squares = sum(station.load**2 for station in stations)
     rows = sum(station.rate * station.second for station in stations)
     # Mean work that waits, by the conservation law; the setups do not vary.
-    work = load * rows / (2 * (1 - load)) + load * setups / 2 + setups * (load**2 + sign * squares) / (2 * (1 - load))
+    work = (
+        (load * rows + simultaneous) / (2 * (1 - load)) + load * setups / 2 + setups * (load**2 + sign * squares) / (2 * (1 - load))
+    )
     alone = sum(station.load * station.own_queue_wait for station in stations)
     return 2 * (work - alone) / weights
 

@@ -167,6 +167,23 @@ class ModelPlan:
         return Station(operator.id, total, mean, operator.setup, max(second, mean**2), is_external=is_external)
 
     @cached_property
+    def simultaneous(self) -> float:
+        """What rows of streams that feed several operators add to the second moment of work per second.
+
+        A row brings work to all of these operators at once, with what it sets going behind them: by so much is the square of
+        the sum more than the sum of the squares. 0 if every stream feeds one operator.
+        """
+        work: dict[tuple[str, int], float] = {}
+        for operator in reversed(self.operators):
+            behind = sum(work[place] for place in self.consumers[operator.id])
+            for number, port in enumerate(operator.inputs):
+                work[operator.id, number] = port.service + port.selectivity * behind
+        brought = {stream: [work[place] for place in self.consumers[stream]] for stream in self.rates}
+        return sum(
+            rate * (sum(brought[stream]) ** 2 - sum(each**2 for each in brought[stream])) for stream, rate in self.rates.items()
+        )
+
+    @cached_property
     def consumers(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
         """(operator, input) pairs that read each stream or operator."""
         found: dict[str, list[tuple[str, int]]] = {name: [] for name in (*self.rates, *self._known)}

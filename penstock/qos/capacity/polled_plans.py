@@ -88,7 +88,7 @@ class PolledPlan:
     @cached_property
     def cycle(self) -> Cycle:
         """Raises `Overloaded` if more work comes than can be done."""
-        return cycle_of(list(self.stations.values()), self.kept_back, self.is_light_corrected)
+        return cycle_of(list(self.stations.values()), self.kept_back, self.is_light_corrected, self.plan.simultaneous)
 
     @property
     def is_once_each(self) -> bool:
