@@ -18,10 +18,10 @@ from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.foreground import redirected
 
 #: Parts of the time, each with its trigger: micro-batches of few and of many rows tell what a row costs and what a micro-batch.
-_PHASES = ((0.5, None), (0.5, "1500 milliseconds"))
+_PHASES = ((0.5, None), (0.5, "2500 milliseconds"))
 _LOOK_SECONDS = 0.2
 #: Micro-batches that each part needs, those included that are not counted, and how long it may take at most.
-_LEAST_BATCHES, _PATIENCE_SECONDS = 10, 120.0
+_LEAST_BATCHES, _PATIENCE_SECONDS = 8, 120.0
 
 
 def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, Any]:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+#: Micro-batches whose rows differ by less, as a part of the mean, say nothing about what a row costs.
+_ALIKE = 0.1
 #: Squared coefficient of variation of the rows from which on a line through them means something.
 _SPREAD = 0.02
 #: Micro-batches that are needed, and how many deviations away one is taken to have been disturbed.
@@ -71,10 +73,6 @@ def fitted(batches: Sequence[tuple[float, float]], cores: int, row_s: float) -> 
         return ASSUMED
     rows, seconds = (np.array(values, np.float64) for values in zip(*batches, strict=True))
     fixed, slope, left = _line(rows, seconds)
-    kept = np.abs(left) <= _DISTURBED * max(_deviation(left), 1e-6)
-    if kept.sum() >= _LEAST:
-        rows, seconds = rows[kept], seconds[kept]
-        fixed, slope, left = _line(rows, seconds)
     if rows.var() < _SPREAD * rows.mean() ** 2 or slope < row_s or slope <= 0 or fixed <= 0:
         fixed = max(float((seconds - row_s * rows).mean()), 0.0)
         estimated = ("the cost of reading and writing a row",)
@@ -83,11 +81,23 @@ def fitted(batches: Sequence[tuple[float, float]], cores: int, row_s: float) -> 
 
 
 def _line(rows: Floats, seconds: Floats) -> tuple[float, float, Floats]:
-    """Intercept and slope by least squares, and what is left over."""
-    spread = float(((rows - rows.mean()) ** 2).sum())
-    slope = float(((rows - rows.mean()) * (seconds - seconds.mean())).sum()) / spread if spread else 0.0
-    fixed = float(seconds.mean() - slope * rows.mean())
-    return fixed, slope, seconds - fixed - slope * rows
+    """A line that a quarter of disturbed micro-batches does not move, and what is left over.
+
+    References
+    ----------
+    [sen1968] Sen. Estimates of the Regression Coefficient Based on Kendall's Tau. Journal of the American Statistical Association
+    63, 1968.
+    """
+    first, second = np.triu_indices(len(rows), 1)
+    apart = rows[second] - rows[first]
+    differ = np.abs(apart) > _ALIKE * rows.mean()
+    slope = float(np.median((seconds[second] - seconds[first])[differ] / apart[differ])) if differ.any() else 0.0
+    left = seconds - slope * rows
+    fixed = float(np.median(left))
+    # Micro-batches that are longer than usual are part of the mean; those that something else disturbed are not.
+    usual = np.abs(left - fixed) <= _DISTURBED * max(_deviation(left - fixed), 1e-6)
+    fixed = float(left[usual].mean())
+    return fixed, slope, (left - fixed)[usual]
 
 
 def _deviation(left: Floats) -> float:
