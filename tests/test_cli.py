@@ -276,6 +276,7 @@ def test_plan_says_that_more_rows_come_than_can_be_processed(tmp_path: Path) -> 
     assert result.exit_code == 1
     assert "OVERLOADED" in result.stdout
     assert "drop 50.0 % of the rows" in result.stdout
+    assert "needed: 5 cores" in result.stdout
 
 
 def test_plan_without_measurements_marks_estimates(bounded: str) -> None:

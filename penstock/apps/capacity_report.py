@@ -11,6 +11,8 @@ from penstock.qos.capacity.planning import CapacityPlan, Outcome, QueryPredictio
 
 #: Operators that are shown, and loads that are too small to be.
 _MOST_OPERATORS, _LEAST_LOAD = 10, 0.0005
+#: Times the rates below which a bound is exceeded whatever the rates.
+_LEAST_FACTOR = 0.005
 _OUTCOMES = {
     Outcome.MEETS: "meets",
     Outcome.UNCERTAIN: "may violate",
@@ -82,6 +84,8 @@ class CapacityReport:
             "load": round(plan.load, 6),
             "is_overloaded": plan.is_overloaded,
             "shed": round(plan.shed, 6),
+            "cores_needed": plan.cores_needed(),
+            "is_sensitive_to_bursts": plan.is_sensitive_to_bursts,
             "highest_rate": _finite(plan.rate * plan.highest_factor),
             "headroom": _finite(plan.highest_factor),
             "batch": None if server is None else {
@@ -108,6 +112,8 @@ class CapacityReport:
         lines += self._overload() if plan.is_overloaded else self._batches()
         lines += ["", *self._limits(), "", *_table(_QUERY_COLUMNS, [_query_row(query) for query in plan.queries])]
         lines += ["", "load by operator, as a share of all cores", *self._operators()]
+        if plan.is_sensitive_to_bursts:
+            lines += ["", "at this load bursts make latency much longer than predicted, which holds for rows that come at random"]
         verdicts = plan.verdicts()
         lines += ["", "contracts", *(f"  {_verdict_text(each)}" for each in verdicts)] if verdicts else []
         lines += ["", "estimated, not measured", *(f"  {text}" for text in plan.estimated)] if plan.estimated else []
@@ -136,7 +142,12 @@ class CapacityReport:
         if not shown:
             return ["nothing ends, however high the rates"]
         most = _factor_text(plan, plan.highest_factor) if isfinite(plan.highest_factor) else "any rate"
-        return [f"highest sustainable rate: {most}", f"what ends first: {'; then '.join(shown)}"]
+        lines = [f"highest sustainable rate: {most}", f"what ends first: {'; then '.join(shown)}"]
+        return [*lines, self._cores()] if limits[0].factor <= 1 else lines
+
+    def _cores(self) -> str:
+        needed = self.plan.cores_needed()
+        return "no number of cores suffices" if needed is None else f"needed: {needed} cores, if they share the work as well"
 
     def _operators(self) -> list[str]:
         loads = self.plan.operator_loads()
@@ -183,7 +194,9 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 def _verdict_text(verdict: Verdict) -> str:
     shown = _shown(verdict.what)
     bound = f"{'at least' if verdict.what == 'throughput' else 'at most'} {shown(verdict.bound)}"
-    until = f"; up to {verdict.up_to:.2f} times the rates" if isfinite(verdict.up_to) else ""
+    until = ""
+    if isfinite(verdict.up_to):
+        until = f"; up to {verdict.up_to:.2f} times the rates" if verdict.up_to >= _LEAST_FACTOR else "; at any rate"
     found = "more rows come than can be processed" if verdict.predicted is None else f"{shown(verdict.predicted)} predicted"
     return f"{verdict.query}: {_OUTCOMES[verdict.outcome]} {verdict.what} {bound} ({found}{until})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from math import inf, isfinite
@@ -19,6 +19,10 @@ _MARGIN = 0.2
 _HALVINGS = 60
 #: Where nothing else ends, nobody wants to know more.
 _FAR = 1e9
+#: Nobody has more.
+_MOST_CORES = 4096
+#: Load from which on bursts make latency much longer than it is with rows at random.
+_SENSITIVE = 0.85
 #: Times the rates up to which a curve goes where nothing ends.
 _FARTHEST_DRAWN = 20.0
 
@@ -184,6 +188,11 @@ class CapacityPlan:
         return self.highest_factor <= 1
 
     @property
+    def is_sensitive_to_bursts(self) -> bool:
+        """Whether the load is so high that the predicted latency holds only for streams without bursts."""
+        return _SENSITIVE < self.load < 1 and not self.is_overloaded
+
+    @property
     def shed(self) -> float:
         """Share of the rows that would have to be dropped; 0 where all can be processed."""
         return max(1 - self.highest_factor, 0.0)
@@ -326,6 +335,24 @@ class CapacityPlan:
     @property
     def first_query(self) -> str:
         return next(iter(self.application.queries))
+
+    def cores_needed(self) -> int | None:
+        """The least number of cores with which all rows are processed and no bound is violated; None: no number suffices."""
+        enough = 1
+        while not self._suffices(enough):
+            enough *= 2
+            if enough > _MOST_CORES:
+                return None
+        low = enough // 2
+        while enough - low > 1:
+            middle = (low + enough) // 2
+            low, enough = (low, middle) if self._suffices(middle) else (middle, enough)
+        return enough
+
+    def _suffices(self, cores: int) -> bool:
+        other = CapacityPlan(self.application, replace(self.machine, cores=cores), self.contracts)
+        bad = (Outcome.VIOLATES, Outcome.OVERLOADED)
+        return not other.is_overloaded and not any(verdict.outcome in bad for verdict in other.verdicts())
 
     def curve(self, points: int = 60, share: float | None = None) -> list[tuple[float, float]]:
         """Rate, and latency of the first query as `latency` has it, up to just below the highest rate."""

@@ -162,3 +162,25 @@ def test_bad_figures_are_named() -> None:
         Machine(cores=0)
     with pytest.raises(InvalidModel, match="'kept_back' is 1"):
         Machine(cores=1, kept_back=1.0)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"cheap": contract(Measure.LATENCY, 0.35)}, {"dear": contract(Measure.LATENCY, 0.8)}])
+def test_the_least_number_of_cores_is_that_of_trying_all(wanted: dict[str, QoSSpecification]) -> None:
+    busy = application().at({"bid": 40_000.0, "item": 10_000.0})
+
+    def suffices(cores: int) -> bool:
+        plan = CapacityPlan(busy, Machine(cores), wanted)
+        return not plan.is_overloaded and all(verdict.outcome in (Outcome.MEETS, Outcome.UNCERTAIN) for verdict in plan.verdicts())
+
+    found = CapacityPlan(busy, Machine(2), wanted).cores_needed()
+    assert found == next(cores for cores in range(1, 200) if suffices(cores))
+
+
+def test_no_number_of_cores_makes_a_micro_batch_free() -> None:
+    wanted = {"cheap": contract(Measure.LATENCY, 0.1)}
+    assert CapacityPlan(application(), Machine(2), wanted).cores_needed() is None
+
+
+def test_high_load_warns_of_bursts() -> None:
+    plans = [CapacityPlan(application().at({"bid": rate, "item": rate / 4}), Machine(2)) for rate in (8_000.0, 18_000.0, 40_000.0)]
+    assert [plan.is_sensitive_to_bursts for plan in plans] == [False, True, False]
