@@ -6,7 +6,10 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
 from penstock.language.outputs import without_outputs
@@ -17,11 +20,12 @@ from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.foreground import redirected
 
-#: Parts of the time, each with its trigger: micro-batches of few and of many rows tell what a row costs and what a micro-batch.
-_PHASES = ((0.5, None), (0.5, "2500 milliseconds"))
+#: In the second half of the time micro-batches come at least so far apart, and so many times as far as those of the first half:
+#: only micro-batches of few and of many rows tell what a micro-batch costs from what a row costs.
+_LEAST_TRIGGER_S, _TIMES = 2.5, 5.0
 _LOOK_SECONDS = 0.2
 #: Micro-batches that each part needs, those included that are not counted, and how long it may take at most.
-_LEAST_BATCHES, _PATIENCE_SECONDS = 8, 120.0
+_LEAST_BATCHES, _PATIENCE_SECONDS = 7, 120.0
 
 
 def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, Any]:
@@ -39,11 +43,9 @@ def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, An
             spark = create_session(name, f"local[{cores}]", cores)
         try:
             with redirected(log, 2):
-                for share, trigger in _PHASES:
-                    run = app.start(
-                        place / "checkpoint", spark=spark, shards=cores, trigger=trigger, quarantine=place / "quarantine"
-                    )
-                    _process(run, seconds * share)
+                length = _process(_start(app, place, spark, cores), seconds / 2)
+                trigger = f"{round(1000 * max(_LEAST_TRIGGER_S, _TIMES * length))} milliseconds"
+                _process(_start(app, place, spark, cores, trigger), seconds / 2)
         finally:
             with redirected(log, 1, 2):
                 spark.stop()
@@ -56,15 +58,27 @@ def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, An
     return found
 
 
-def _process(run: Run, seconds: float) -> None:
-    """Let it run for a time from its first micro-batch on, longer if too few come, then stop it."""
+def _start(app: App, place: Path, spark: SparkSession, cores: int, trigger: str | None = None) -> Run:
+    return app.start(place / "checkpoint", spark=spark, shards=cores, trigger=trigger, quarantine=place / "quarantine")
+
+
+def _process(run: Run, seconds: float) -> float:
+    """Let it run for a time from its first micro-batch on, longer if too few come, then stop it.
+
+    Returns
+    -------
+    float
+        Seconds that a micro-batch took, the median.
+    """
     began, first = time.monotonic(), 0.0
+    reports = run.reports()
     try:
         while time.monotonic() < began + _PATIENCE_SECONDS:
-            batches = len(run.reports())
-            first = first or (time.monotonic() if batches else 0.0)
-            is_over = first and time.monotonic() >= first + seconds and batches >= _LEAST_BATCHES
+            reports = run.reports()
+            first = first or (time.monotonic() if reports else 0.0)
+            is_over = first and time.monotonic() >= first + seconds and len(reports) >= _LEAST_BATCHES
             if is_over or run.wait(_LOOK_SECONDS):
-                return
+                break
     finally:
         run.stop()
+    return median(report.duration_ms for report in reports) / 1000 if reports else 0.0
