@@ -67,6 +67,12 @@ def _capacity() -> Reproduction:
     return CAPACITY
 
 
+def _shedding() -> Reproduction:
+    from penstock.experiments.shedding.reproduction import SHEDDING
+
+    return SHEDDING
+
+
 REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "pjoin": _pjoin,
     "pwjoin": _pwjoin,
@@ -77,6 +83,7 @@ REPRODUCTIONS: Mapping[str, Callable[[], Reproduction]] = {
     "tuple_scheduling": _tuple_scheduling,
     "qos": _qos,
     "capacity": _capacity,
+    "shedding": _shedding,
 }
 
 

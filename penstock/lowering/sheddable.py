@@ -61,7 +61,8 @@ def sheddable_entries(job: Job, contracts: Mapping[str, QoSSpecification], weigh
         When a query allows loss that would make its answers wrong, or by a column that its entries do not have.
     """
     entries = [source.route.entry for stage in job.stages for source in stage.sources]
-    readers = {entry: tuple(readers_of(job, entry)) for entry in entries}
+    names = {query.lower(): query for query in job.outputs}
+    readers = {entry: tuple(names.get(query, query) for query in readers_of(job, entry)) for entry in entries}
     paths = {query: sum(query in mine for mine in readers.values()) for query in job.outputs}
     found = []
     for entry, queries in readers.items():

@@ -13,7 +13,7 @@ from penstock.plan.nodes.base import walk
 from penstock.qos.shedding.table import check_preference, preference_of
 
 #: What a decision must say, and what it may.
-_REQUIRED, _OPTIONAL = {"entry", "share"}, {"seed", "anywhere", "from", "kind", "column", "center", "mode"}
+_REQUIRED, _OPTIONAL = {"entry", "share"}, {"seed", "anywhere", "kind", "column", "center", "mode"}
 
 
 def check_shedding(job: Job, decision: Control) -> None:
@@ -24,7 +24,7 @@ def check_shedding(job: Job, decision: Control) -> None:
     entries = {source.route.entry: source.route for stage in job.stages for source in stage.sources}
     if not set(detail) >= _REQUIRED or set(detail) - _REQUIRED - _OPTIONAL:
         raise InvalidConfiguration(
-            "shedding says which share of the rows of an entry is left out, as {'entry': 'bid@0', 'share': 0.1}, with 'seed', "
+            "shedding says which share of the rows of an entry is left out, as {'entry': 'bid@1.0', 'share': 0.1}, with 'seed', "
             f"'kind', 'column', 'center', 'mode' and 'anywhere' if they matter; found {dict(detail)}"
         )
     if detail["entry"] not in entries:
@@ -51,13 +51,23 @@ def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
 
 
 def readers_of(job: Job, entry: str) -> list[str]:
-    """Queries that hear anything of an entry."""
+    """Queries that hear anything of an entry, in lower case: those that read it, and those that read their answers."""
     nodes = [node for stage in job.stages for node in stage.graph.nodes if any(source == entry for source, _ in node.sources)]
-    return sorted({query for node in nodes for query in node.queries})
+    found = {query.lower() for node in nodes for query in node.queries}
+    more = found
+    while more:
+        more = {name for name, read in _queries_read(job) if read & found} - found
+        found = found | more
+    return sorted(found)
+
+
+def _queries_read(job: Job) -> Iterator[tuple[str, set[str]]]:
+    """Each query with those whose answers it reads."""
+    for catalog in job.plans.values():
+        for query in catalog.queries.values():
+            yield query.name.lower(), {node.query_read.lower() for node in walk(query.plan) if node.query_read}
 
 
 def _changed_meanings(job: Job, query: str) -> Iterator[str]:
-    for catalog in job.plans.values():
-        for found in catalog.queries.values():
-            if found.name.lower() == query.lower():
-                yield from (node.needs_every_row for node in walk(found.plan) if node.needs_every_row)
+    plans = [found.plan for catalog in job.plans.values() for found in catalog.queries.values() if found.name.lower() == query]
+    return (node.needs_every_row for plan in plans for node in walk(plan) if node.needs_every_row)

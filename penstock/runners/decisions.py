@@ -47,7 +47,7 @@ class Decisions:
                 before = [each for each in found.get(detail["operator"], ()) if each[0] == ORDER]
                 found[detail["operator"]] = (*before, (kind, detail))
             elif kind == SHED:
-                shed[detail["entry"]] = {name: value for name, value in detail.items() if name not in ("entry", "from")}
+                shed[detail["entry"]] = {name: value for name, value in detail.items() if name != "entry"}
         shed = {entry: each for entry, each in shed.items() if each["share"]}
         return self if (found, shed) == (self.operators, self.shed) else Decisions(found, shed)
 

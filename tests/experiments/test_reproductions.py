@@ -19,6 +19,7 @@ EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experimen
 
 #: Claims about time: they depend on the machine, and one quick timing decides nothing.
 TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d", "E-AG-4b"}
+TIMED |= {"E-LS-6a", "E-LS-6b", "E-LS-6c", "E-LS-7a", "E-LS-7b", "E-LS-7c"}
 TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c"}
 
 #: Claims that our set-ups do not confirm; they are shown as they come out. Counted with its probes of profiling a join does not

@@ -328,3 +328,23 @@ def test_the_fingerprint_of_a_plan_is_stable_and_feels_every_change() -> None:
         BUDGETED.replace("[RANGE 2] GROUP", "[RANGE 2] WHERE k > 2 GROUP"),
     ]
     assert len({fingerprint(BUDGETED), fingerprint(BUDGETED, 3), *map(fingerprint, changed)}) == 7
+
+
+class Closed:
+    """A gate that lets no row with an odd number pass."""
+
+    def admit(self, batch: Batch) -> Batch:
+        return batch.filter(batch.column("x").to_numpy() % 2 == 0)
+
+
+def test_a_gate_keeps_rows_from_one_operator_and_metadata_from_none() -> None:
+    kernel = kernel_of(
+        ("open", Recorder, ("in",), "a"), ("guarded", Recorder, ("in",), "b"), outputs={"a": "open", "b": "guarded"}
+    )  # fmt: skip
+    kernel.gates["guarded", 0] = Closed()
+    for values in ((1, 2, 3), (5, 7), (8,)):
+        feed(kernel, *values)
+        kernel.run()
+    heard = [kernel.snapshot().meta[f"node:{name}"]["heard"] for name in ("open", "guarded")]
+    assert heard[0] == ["0:[1, 2, 3]", "0:Heartbeat", "0:[5, 7]", "0:Heartbeat", "0:[8]", "0:Heartbeat"]
+    assert heard[1] == ["0:[2]", "0:Heartbeat", "0:Heartbeat", "0:[8]", "0:Heartbeat"]

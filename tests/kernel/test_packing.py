@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -17,8 +18,17 @@ from penstock.kernel.packets import NOBODY, Packet, PacketKind
 from penstock.kernel.packing import KEEP, MARK, PARTITION, POSITION, TIME, Route, pack
 from penstock.kernel.sharding import shard_of
 from penstock.kernel.spreading import lives_in, split_mark
-from penstock.model.declarations import EmbeddedPunctuations, RowPolicy, Source, StreamDeclaration
+from penstock.model.batch import Batch
+from penstock.model.declarations import (
+    Constraint,
+    ConstraintKind,
+    EmbeddedPunctuations,
+    RowPolicy,
+    Source,
+    StreamDeclaration,
+)
 from penstock.model.elements import NEVER
+from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Field, Schema
 from penstock.model.value_sets import between, constant, one_of, one_of_array
@@ -229,3 +239,35 @@ def test_a_punctuation_about_a_column_that_does_not_cross_says_nothing() -> None
     narrow = Route("x@1", where.stream, pa.schema({"k": pa.int64()}), (("k", "k"),), ("k",), 3)
     assert marks_of(packed(embedded('{"ts": 5}', '{"k": 5, "ts": 1}'), narrow)) == {}
     assert list(marks_of(packed(embedded('{"k": 5}'), narrow)).values()) == [["⟨k=5⟩"]]
+
+
+@settings(deadline=None)
+@given(
+    times=st.lists(st.none() | st.integers(0, 50), max_size=30),
+    left_out=st.sets(st.integers(0, 29)),
+    unwanted=st.sets(st.integers(0, 29)),
+    is_unique=st.booleans(),
+)
+def test_rows_left_out_are_missing_and_counted_and_everything_else_is_said_as_before(
+    times: list[int | None], left_out: set[int], unwanted: set[int], is_unique: bool
+) -> None:
+    wanted = pa.array([number not in unwanted for number in range(len(times))], pa.bool_())
+    where = route(constraints=(Constraint(ConstraintKind.UNIQUE, "k"),) if is_unique else ())
+    rows = rows_of(times, **{KEEP: wanted})
+
+    def shedder(batch: Batch, partition: int) -> Mask:
+        assert partition == 0
+        assert not unwanted & set(batch.column("k").to_pylist())
+        return np.array([number not in left_out for number in batch.column("k").to_pylist()], np.bool_)
+
+    plain, shed = list(pack(rows, where, 100)), list(pack(rows, where, 100, None, shedder))
+    every = positions(plain, PacketKind.ROWS)
+    assert positions(shed, PacketKind.ROWS) == {number: at for number, at in every.items() if number not in left_out}
+    assert sum(packet.shed for _, packet in shed) == len(every.keys() & left_out)
+    assert [(at, packet.kind, packet.total, packet.filtered, packet.newest, packet.edges) for at, packet in shed] == [
+        (at, packet.kind, packet.total, packet.filtered, packet.newest, packet.edges) for at, packet in plain
+    ]
+    closed = {
+        value for _, packet in shed for mark in packet.marks for value in every if mark.matches({"ts": 0, "k": value, "s": ""})
+    }
+    assert closed >= every.keys() & left_out if is_unique else not closed

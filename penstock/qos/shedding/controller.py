@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,6 +10,7 @@ from penstock.kernel.work import Place
 from penstock.qos.shedding.allocation import ROUNDING, Ranking, allocate, by_weight, lowered, raised, weights
 from penstock.qos.shedding.load import LoadModel, Rates
 from penstock.qos.shedding.placement import PlacedShedder, QueryPath
+from penstock.qos.shedding.victims import Suspensions
 
 
 class Mode(StrEnum):
@@ -35,6 +36,8 @@ class SheddingSettings:
         Whether what waits already counts as load, by how soon it must be answered.
     ranking
         Which shedders are activated first.
+    suspends
+        Whether queries stop when contracts cannot all be met; otherwise all go on, and some are late.
     """
 
     capacity: float = 1.0
@@ -42,6 +45,7 @@ class SheddingSettings:
     slack: float = 0.05
     counts_backlog: bool = True
     ranking: Ranking = by_weight
+    suspends: bool = False
 
     @property
     def limit(self) -> float:
@@ -64,6 +68,8 @@ class LoadEstimate:
         What could not be: contracts cannot all be met.
     shares
         By place, from now on.
+    suspended
+        Queries of which all rows are left out.
     """
 
     offered: float
@@ -71,6 +77,7 @@ class LoadEstimate:
     excess: float
     residual: float
     shares: Mapping[Place, float] = field(default_factory=dict)
+    suspended: tuple[str, ...] = ()
 
     @property
     def mode(self) -> Mode:
@@ -87,6 +94,11 @@ class SheddingController:
 
     Shedders are activated by weight and deactivated in the opposite order of their activation, never so far that they would
     have to be activated again at the same rates.
+
+    Parameters
+    ----------
+    weights
+        Of queries, for the choice of those that stop; others have weight 1.
 
     Notes
     -----
@@ -111,14 +123,15 @@ class SheddingController:
     """
 
     def __init__(
-        self, model: LoadModel, shedders: Sequence[PlacedShedder], paths: Iterable[QueryPath],
-        settings: SheddingSettings | None = None,
+        self, model: LoadModel, shedders: Sequence[PlacedShedder], paths: Sequence[QueryPath],
+        settings: SheddingSettings | None = None, weights: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         self._model = model
         self._shedders = list(shedders)
         #: Load of a row that waits at a place, by the most pressing of the paths through it.
         self._urgency = _urgency(model, {path.id: path.max_latency_s for path in paths if path.max_latency_s is not None})
         self._settings = settings or SheddingSettings()
+        self._suspensions = Suspensions(model, paths, weights or {})
         self._shares: dict[Place, float] = {}
         #: Those active, in order of activation.
         self._active: list[PlacedShedder] = []
@@ -126,14 +139,18 @@ class SheddingController:
     def estimate(self, rates: Rates, waiting_rows: Mapping[Place, int] | None = None) -> LoadEstimate:
         """Look at the rates and at the rows that wait, and decide."""
         limit, waiting = self._settings.limit, self._backlog(waiting_rows or {})
-        effective = self._model.load(rates, self._shares) + waiting
+        effective = self._load(rates) + waiting
         excess, residual = max(effective - limit, 0.0), 0.0
         if excess > ROUNDING:
             residual = self._shed(rates, excess)
-        elif self._active and effective < limit - self._settings.slack:
-            self._relax(rates, limit - effective)
-        now = self._model.load(rates, self._shares) + waiting
-        return LoadEstimate(self._model.load(rates), now, excess, residual, dict(self._shares))
+        elif effective < limit - self._settings.slack:
+            self._relax(rates, limit - waiting)
+        suspended = tuple(self._suspensions.closed)
+        shares = self._suspensions.over(self._shares)
+        return LoadEstimate(self._model.load(rates), self._load(rates) + waiting, excess, residual, shares, suspended)
+
+    def _load(self, rates: Rates) -> float:
+        return self._model.load(rates, self._suspensions.over(self._shares))
 
     def _backlog(self, rows: Mapping[Place, int]) -> float:
         if not self._settings.counts_backlog:
@@ -142,16 +159,22 @@ class SheddingController:
 
     def _shed(self, rates: Rates, excess: float) -> float:
         """Shed more; the load that is left although everything is active."""
+        shares = self._suspensions.over(self._shares)
         for shedder in reversed(self._active):
-            excess = raised(self._model, shedder, rates, self._shares, excess)
-        others = [each for each in self._shedders if each.place not in self._shares]
+            excess = raised(self._model, shedder, rates, shares, excess)
+        others = [each for each in self._shedders if each.place not in shares]
         ranked = self._settings.ranking(others, weights(others, rates))
-        activated, residual = allocate(self._model, ranked, rates, self._shares, excess)
+        activated, residual = allocate(self._model, ranked, rates, shares, excess)
         self._active += activated
-        return residual
+        self._shares |= {each.place: min(shares[each.place], each.capacity) for each in self._active}
+        return self._suspensions.suspend(rates, self._shares, residual) if self._settings.suspends else residual
 
-    def _relax(self, rates: Rates, room: float) -> None:
-        """Shed less, the newest shedder first."""
+    def _relax(self, rates: Rates, limit: float) -> None:
+        """Let queries go on, or shed less; the newest first."""
+        self._suspensions.resume(rates, self._shares, limit)
+        if self._suspensions.closed:
+            return
+        room = limit - self._load(rates)
         while self._active and room > ROUNDING:
             room = lowered(self._model, self._active[-1], rates, self._shares, room)
             if self._active[-1].place in self._shares:

@@ -74,8 +74,8 @@ class PathClusters:
     >>> clusters = PathClusters()
     >>> for id, steps in {"1": "ABC", "2": "ABD"}.items():
     ...     clusters.insert(id, [(name, 0) for name in steps])
-    >>> [("".join(node.place[0] for node in found.nodes), found.frequency) for found in shared_segments(clusters)]
-    [('AB', 2)]
+    >>> [(node.place[0], node.frequency) for head in clusters.heads for node in head.walk()]
+    [('A', 2), ('B', 2), ('C', 1), ('D', 1)]
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class PathClusters:
 
 
 def segment_tree(head: PathNode) -> Segment:
-    """Cut a cluster wherever paths part or end.
+    """Cut a cluster wherever paths part or end. Shared segments are those that two and more paths go through.
 
     Notes
     -----
@@ -125,19 +125,18 @@ def segment_tree(head: PathNode) -> Segment:
 
     References
     ----------
-    [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Section 7.3.1, algorithm 5.
+    [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Algorithms 4 and 5.
+
+    Examples
+    --------
+    >>> clusters = PathClusters()
+    >>> for id, steps in {"1": "ABC", "2": "ABD"}.items():
+    ...     clusters.insert(id, [(name, 0) for name in steps])
+    >>> (head,) = clusters.heads
+    >>> [("".join(node.place[0] for node in found.nodes), found.frequency) for found in segment_tree(head).walk()]
+    [('AB', 2), ('C', 1), ('D', 1)]
     """
     nodes = [head]
     while len(nodes[-1].children) == 1 and not nodes[-1].ends:
         nodes += nodes[-1].children.values()
     return Segment(tuple(nodes), tuple(segment_tree(nodes[-1].children[place]) for place in sorted(nodes[-1].children)))
-
-
-def shared_segments(clusters: PathClusters) -> list[Segment]:
-    """Segments of two and more paths; each operator is in one of them at most.
-
-    References
-    ----------
-    [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Section 7.3.1, algorithm 4.
-    """
-    return [found for head in clusters.heads if head.frequency > 1 for found in segment_tree(head).walk() if found.frequency > 1]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from zlib import crc32
 
-from penstock.kernel.executor import Kernel
+from penstock.kernel.executor import Answer, Kernel
 from penstock.kernel.work import Place
+from penstock.model.batch import Batch
+from penstock.model.drop_preferences import DropPreference
 from penstock.model.qos import QoSSpecification
 from penstock.qos.shedding.controller import LoadEstimate, SheddingController, SheddingSettings
+from penstock.qos.shedding.feedback import FeedbackController
 from penstock.qos.shedding.gate import Gate
-from penstock.qos.shedding.load import LoadModel, OperatorFigures
+from penstock.qos.shedding.load import LoadModel, OperatorFigures, Rates
 from penstock.qos.shedding.paths import PathClusters
 from penstock.qos.shedding.placement import Placement, QueryPath, error_per_path
 from penstock.qos.shedding.sampling import EstimationPeriod, RateMonitor
@@ -32,21 +35,27 @@ class Shedding:
         Time between two estimations; None: as rates require.
     test_s
         What it costs an active shedder to look at a row, as placement reckons; the virtual clock does not.
+    splits_errors
+        Whether paths that meet in joins share what their query tolerates. As published each may lose all of it.
+    by_feedback
+        Whether to decide by the latency of answers, as the published prototype does, instead of by the load.
     """
 
     contracts: Mapping[str, QoSSpecification]
     settings: SheddingSettings = field(default_factory=SheddingSettings)
     every_s: float | None = None
     test_s: float = 0.0
+    splits_errors: bool = True
+    by_feedback: bool = False
 
 
-def query_paths(sketch: QueryGraph, contracts: Mapping[str, QoSSpecification]) -> list[QueryPath]:
-    """All ways from streams to answers; where several of a query meet in joins, they share what it tolerates."""
+def query_paths(sketch: QueryGraph, contracts: Mapping[str, QoSSpecification], splits_errors: bool = True) -> list[QueryPath]:
+    """All ways from streams to answers; see `Shedding` for what they tolerate."""
     found = []
     for query in sketch.queries:
         ways = list(_ways(sketch, query.operator))
         contract = contracts.get(query.id, QoSSpecification())
-        error = error_per_path(contract.max_relative_error, len(ways))
+        error = error_per_path(contract.max_relative_error, len(ways) if splits_errors else 1)
         found += [
             QueryPath(f"{query.id}/{number}", query.id, way, error, contract.max_latency, contract.drop)
             for number, way in enumerate(ways)
@@ -83,14 +92,18 @@ class SimulatedShedding:
     def __init__(self, shedding: Shedding, sketch: QueryGraph, kernel: Kernel) -> None:
         self._work = kernel.work
         self._sketch = sketch
-        paths = query_paths(sketch, shedding.contracts)
+        paths = query_paths(sketch, shedding.contracts, shedding.splits_errors)
         model = load_model(sketch, paths, shedding.test_s)
         shedders = Placement(model, paths).shedders()
-        self._controller = SheddingController(model, shedders, paths, shedding.settings)
-        self.gates = {
-            each.place: Gate(make_shedder(each.drop, each.capacity, crc32(repr(each.place).encode()))) for each in shedders
-        }
-        kernel.gates.update(self.gates)
+        weights = {query.id: query.weight for query in sketch.queries}
+        self._controller = SheddingController(model, shedders, paths, shedding.settings, weights)
+        self._feedback = FeedbackController(model, shedders, paths) if shedding.by_feedback else None
+        #: Greatest latency of each query since the last look, in seconds.
+        self._measured: dict[str, float] = {}
+        self._kernel = kernel
+        self.gates: dict[Place, Gate] = {}
+        for each in shedders:
+            self._put_gate(each.place, each.drop, each.capacity)
         self._every_s = shedding.every_s
         self._latencies = self._latency_by_stream(paths)
         self._monitors = {stream: RateMonitor(latency) for stream, latency in self._latencies.items()}
@@ -100,6 +113,9 @@ class SimulatedShedding:
         self._next_estimate_s = 0.0
         self._next_sample_s = 0.0
         self.estimates: list[tuple[float, LoadEstimate]] = []
+
+    def _put_gate(self, place: Place, drop: DropPreference, capacity: float) -> None:
+        self.gates[place] = self._kernel.gates[place] = Gate(make_shedder(drop, capacity, _seed(place)))
 
     def _latency_by_stream(self, paths: list[QueryPath]) -> dict[str, float]:
         """How soon what comes must be answered; a second where nobody says so."""
@@ -129,7 +145,9 @@ class SimulatedShedding:
         consumers = self._sketch.consumers
         means = {stream: monitor.mean(self._latencies[stream]) for stream, monitor in self._monitors.items()}
         rates = {place: rate for stream, rate in means.items() for place in consumers[stream]}
-        found = self._controller.estimate(rates, self._waiting())
+        found = self._decided(rates)
+        for place in found.shares.keys() - self.gates.keys():  # where a query is to stop no shedder may have been worth while
+            self._put_gate(place, DropPreference(), 1.0)
         for place, gate in self.gates.items():
             if place in found.shares:
                 gate.activate(found.shares[place])
@@ -138,6 +156,19 @@ class SimulatedShedding:
         self.estimates.append((now_s, found))
         self._period.follow(found, rates)
         self._next_estimate_s = now_s + (self._every_s or self._period.period_s)
+
+    def _decided(self, rates: Rates) -> LoadEstimate:
+        if self._feedback is None:
+            return self._controller.estimate(rates, self._waiting())
+        measured, self._measured = self._measured, {}
+        return self._feedback.look(rates, measured)
+
+    def answered(self, answers: Sequence[Answer]) -> None:
+        """Answers leave the kernel now."""
+        for answer in answers:
+            if isinstance(answer.element, Batch):
+                latency_s = (self._work.now_ns - int(answer.element.ts.min()) * 1_000) / SECOND_NS
+                self._measured[answer.output] = max(self._measured.get(answer.output, 0.0), latency_s)
 
     def _waiting(self) -> dict[Place, int]:
         found: dict[Place, int] = {}

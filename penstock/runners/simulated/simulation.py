@@ -254,6 +254,8 @@ class _Host:
             self.writer.answered(answers, now)
             if self.optimizer is not None:
                 self.optimizer.answered(answers, now, self.simulation.traffic.delay_us)
+            if self.shedding is not None:
+                self.shedding.answered(answers)
         for page in range(at, later):
             self.enter(page)
         return later

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from penstock.kernel.work import Place
 from penstock.qos.shedding.load import LoadModel, OperatorFigures
-from penstock.qos.shedding.paths import PathClusters
+from penstock.qos.shedding.paths import PathClusters, Segment, segment_tree
 from penstock.qos.shedding.placement import QueryPath
 
 #: Capacity and selectivity.
@@ -42,6 +42,11 @@ def clusters_of(paths: Iterable[QueryPath]) -> PathClusters:
 def model_of(paths: Iterable[QueryPath], figures: Figures, tests_per_s: float = 0.0) -> LoadModel:
     known = {(name, 0): OperatorFigures(*numbers) for name, numbers in figures.items()}
     return LoadModel(clusters_of(paths), known, 1 / tests_per_s if tests_per_s else 0.0)
+
+
+def shared_segments(clusters: PathClusters) -> list[Segment]:
+    """Those that two and more paths go through."""
+    return [found for head in clusters.heads for found in segment_tree(head).walk() if found.frequency > 1]
 
 
 def at(**rates: float) -> dict[Place, float]:

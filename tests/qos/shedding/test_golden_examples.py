@@ -10,9 +10,9 @@ from penstock.model.elements import Heartbeat
 from penstock.qos.scheduling.earliest_deadline import EarliestDeadline
 from penstock.qos.shedding.allocation import InGroups
 from penstock.qos.shedding.controller import Mode, SheddingController, SheddingSettings
-from penstock.qos.shedding.paths import PathClusters, shared_segments
+from penstock.qos.shedding.paths import PathClusters
 from penstock.qos.shedding.placement import MergeRule, PlacedShedder, Placement, error_per_path
-from tests.qos.shedding.examples import G2, G3, G4, G5, at, clusters_of, model_of, path, steps
+from tests.qos.shedding.examples import G2, G3, G4, G5, at, clusters_of, model_of, path, shared_segments, steps
 
 AS_PUBLISHED = SheddingSettings(headroom=1.0, counts_backlog=False)
 

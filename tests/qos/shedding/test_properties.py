@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidDeclaration
@@ -15,9 +15,9 @@ from penstock.qos.shedding.allocation import InGroups, allocate, by_weight, weig
 from penstock.qos.shedding.controller import SheddingController, SheddingSettings
 from penstock.qos.shedding.errors_of_loss import EVEN, ErrorCurve
 from penstock.qos.shedding.load import LoadModel, OperatorFigures
-from penstock.qos.shedding.paths import PathClusters, segment_tree, shared_segments
+from penstock.qos.shedding.paths import PathClusters, segment_tree
 from penstock.qos.shedding.placement import MergeRule, Placement, QueryPath
-from tests.qos.shedding.examples import at, clusters_of, model_of, path, steps
+from tests.qos.shedding.examples import at, clusters_of, model_of, path, shared_segments, steps
 
 #: A path is drawn as a word; words with the same beginning share operators, named by it, so that each is reached on one way.
 words = st.text("ABC", min_size=1, max_size=5)
@@ -54,6 +54,7 @@ def shape(clusters: PathClusters) -> list[object]:
     return [(node.place, node.frequency, sorted(node.ends)) for head in clusters.heads for node in head.walk()]
 
 
+@settings(deadline=None)
 @given(drawn=drawn_paths, seed=seeds)
 def test_load_counts_every_operator_once(drawn: list[tuple[str, float]], seed: int) -> None:
     """P4, in both ways: operator by operator, and path by path less what is shared (7.8)."""
@@ -75,6 +76,7 @@ def test_load_counts_every_operator_once(drawn: list[tuple[str, float]], seed: i
     assert model.load(rates) == pytest.approx(by_path - twice)
 
 
+@settings(deadline=None)
 @given(drawn=drawn_paths)
 @example(drawn=[("ABC", 0.1), ("ABD", 0.1)])
 def test_segments_are_disjoint_and_belong_to_the_same_paths(drawn: list[tuple[str, float]]) -> None:
@@ -87,6 +89,7 @@ def test_segments_are_disjoint_and_belong_to_the_same_paths(drawn: list[tuple[st
         assert all(child.nodes[0].paths != found.nodes[0].paths for child in found.children)
 
 
+@settings(deadline=None)
 @given(before=drawn_paths, more=drawn_paths, order=st.randoms(use_true_random=False))
 def test_paths_that_came_and_went_leave_no_trace(
     before: list[tuple[str, float]], more: list[tuple[str, float]], order: object
@@ -102,6 +105,7 @@ def test_paths_that_came_and_went_leave_no_trace(
     assert shape(clusters) == was
 
 
+@settings(deadline=None)
 @given(drawn=drawn_paths, seed=seeds, rule=st.sampled_from(MergeRule), test_s=st.sampled_from([0.0, 1e-5]))
 def test_capacities_keep_to_what_every_path_tolerates(
     drawn: list[tuple[str, float]], seed: int, rule: MergeRule, test_s: float
@@ -116,6 +120,7 @@ def test_capacities_keep_to_what_every_path_tolerates(
     assert len({found.place for found in shedders}) == len(shedders)
 
 
+@settings(deadline=None)
 @given(drawn=st.lists(st.tuples(words, st.sampled_from([0.15, 0.25, 0.5])), min_size=1, max_size=6), seed=seeds)
 def test_shedders_that_cost_nothing_stand_at_the_heads_of_segments_and_use_up_all_budgets(
     drawn: list[tuple[str, float]], seed: int
@@ -137,6 +142,7 @@ def test_shedders_that_cost_nothing_stand_at_the_heads_of_segments_and_use_up_al
     assert found == pytest.approx(expected)
 
 
+@settings(deadline=None)
 @given(drawn=drawn_paths, seed=seeds, load=st.floats(0.5, 3.0), test_s=st.sampled_from([0.0, 1e-6]), grouped=st.booleans())
 def test_no_shedder_is_active_for_nothing(
     drawn: list[tuple[str, float]], seed: int, load: float, test_s: float, grouped: bool
@@ -166,6 +172,7 @@ def test_no_shedder_is_active_for_nothing(
             assert not any(place in found.shares for place in each.steps)
 
 
+@settings(deadline=None)
 @given(drawn=drawn_paths, seed=seeds, loads=st.lists(st.floats(0.2, 2.5), min_size=2, max_size=8))
 def test_steady_rates_change_nothing_after_the_first_look(drawn: list[tuple[str, float]], seed: int, loads: list[float]) -> None:
     """Whatever happened before, the same rates again lead to no other decision, and less load is never shed more."""
@@ -205,6 +212,7 @@ def test_what_waits_counts_by_how_soon_it_must_be_answered() -> None:
 independent = st.lists(st.tuples(st.floats(0.05, 1.0), st.floats(100, 5_000)), min_size=1, max_size=6)
 
 
+@settings(deadline=None)
 @given(drawn=independent, part=st.floats(0.05, 1.0))
 def test_greedy_allocation_causes_the_least_error_where_shedders_cost_nothing(
     drawn: list[tuple[float, float]], part: float
@@ -301,6 +309,7 @@ curves = st.lists(st.tuples(st.integers(1, 100), st.floats(0, 1)), min_size=1, m
 )
 
 
+@settings(deadline=None)
 @given(curve=curves, error=st.floats(0, 1))
 def test_the_share_of_an_error_is_the_greatest_that_causes_no_more(curve: ErrorCurve, error: float) -> None:
     share = curve.share(error)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import InvalidDeclaration
@@ -55,6 +55,7 @@ def test_exact_rate_is_not_misled_by_binary_numbers() -> None:
     assert int((~ExactRate().keep_mask(batch([0.0] * 100), 0.29)).sum()) == 29
 
 
+@settings(deadline=None)
 @given(share=shares, rows=st.integers(1, 500), cuts=sizes)
 def test_exact_rate_is_less_than_a_row_off_at_the_end_of_every_batch(share: float, rows: int, cuts: list[int]) -> None:
     shedder, received, lost = ExactRate(seed=3), 0, 0
@@ -71,6 +72,7 @@ def test_every_row_is_as_likely_to_be_dropped_by_exact_rate() -> None:
     assert np.abs(counts / 2_000 - 0.25).max() < 0.05
 
 
+@settings(deadline=None)
 @given(share=shares, cuts=sizes)
 def test_a_coin_does_not_see_how_rows_are_cut(share: float, cuts: list[int]) -> None:
     whole = Coin(5).keep_mask(batch([0.0] * 100), share)
@@ -78,6 +80,7 @@ def test_a_coin_does_not_see_how_rows_are_cut(share: float, cuts: list[int]) -> 
     assert np.array_equal(whole, np.concatenate(parts))
 
 
+@settings(deadline=None)
 @given(less=shares, more=shares)
 def test_a_coin_drops_at_a_greater_share_what_it_drops_at_a_smaller_one(less: float, more: float) -> None:
     less, more = sorted((less, more))
@@ -137,6 +140,7 @@ def test_ranges_without_width_are_held_by_the_cap() -> None:
     assert shedder.counters()["cap_hits"] == 40
 
 
+@settings(deadline=None)
 @given(values=some_values, kind=st.sampled_from(SEMANTIC), share=shares, center=st.one_of(st.none(), st.floats(-10, 30)))
 def test_quantiles_of_few_values_are_those_of_sorting(
     values: list[float | None], kind: DropKind, share: float, center: float | None
@@ -158,6 +162,7 @@ def test_quantiles_of_few_values_are_those_of_sorting(
     assert np.allclose(np.sort(ranks[~keep]), expected, atol=1e-6)
 
 
+@settings(deadline=None)
 @given(
     values=some_values, preference=st.sampled_from(PREFERENCES[1:]), cuts=sizes, capacity=st.floats(0.0, 1.0),
     asked=st.lists(shares, min_size=1, max_size=4),
@@ -200,6 +205,7 @@ def test_rows_without_a_value_pass_and_are_counted() -> None:
     assert shedder.counters()["null_passed"] == 2
 
 
+@settings(deadline=None, max_examples=20)
 @given(parts=st.integers(1, 5), seed=st.integers(0, 20))
 def test_summaries_of_parts_know_the_ranks_of_all(parts: int, seed: int) -> None:
     drawn = np.random.default_rng(seed).normal(0, 1, 50_000)
@@ -237,6 +243,7 @@ def test_a_shedder_goes_on_where_another_one_stood(preference: DropPreference) -
     assert gate.counters() == other.counters()
 
 
+@settings(deadline=None)
 @given(values=some_values, preference=st.sampled_from(PREFERENCES), cuts=sizes, share=shares)
 def test_a_gate_accounts_for_every_row(
     values: list[float | None], preference: DropPreference, cuts: list[int], share: float

@@ -39,6 +39,10 @@ UNSAFE = {
     "LEFT JOIN": "CREATE CQ q AS SELECT s.k, o.b FROM s [RANGE 50] LEFT JOIN o [RANGE 50] ON s.k = o.k;",
     "LEFT ANTI JOIN": "CREATE CQ q AS SELECT s.k FROM s [RANGE 50] ANTI JOIN o [RANGE 50] ON s.k = o.k;",
     "a window that counts rows": "CREATE CQ q AS SELECT s.k, o.b FROM s [ROWS 5], o [RANGE 50] WHERE s.k = o.k;",
+    "FULL JOIN": "CREATE CQ p AS SELECT k, a FROM s WHERE a < 5;"
+    "CREATE CQ q AS SELECT p.k, o.b FROM p [RANGE 50] FULL JOIN o [RANGE 50] ON p.k = o.k;",
+    "MATCH_RECOGNIZE": "CREATE CQ q AS SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES A.a AS first "
+    "ONE ROW PER MATCH PATTERN (A B) DEFINE B AS B.a > A.a);",
 }
 
 

@@ -364,10 +364,13 @@ class Ending:
             console.print(f"state of {join}", highlight=False, markup=False, soft_wrap=True)
 
     def _readers(self) -> Table:
-        table = _table("stream", "rows read", "= used", "+ not wanted", "+ quarantined", "", last="by")
+        sheds = any(reader.shed for reader in self.summary.readers)
+        table = _table(
+            "stream", "rows read", "= used", "+ not wanted", "+ quarantined", *(["+ shed"] if sheds else []), "", last="by"
+        )  # fmt: skip
         for reader in self.summary.readers:
             mark = "✓" if reader.is_complete else "✗ rows are missing"
-            counts = [reader.read, reader.used, reader.filtered, reader.quarantined]
+            counts = [reader.read, reader.used, reader.filtered, reader.quarantined, *([reader.shed] if sheds else [])]
             table.add_row(reader.stream, *[f"{count:,}" for count in counts], mark, _cut(few(reader.queries)))
         return table
 

@@ -1,0 +1,1 @@
+"""Load shedding: published experiments in virtual time."""

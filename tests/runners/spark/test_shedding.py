@@ -1,0 +1,70 @@
+"""Rows left out by decision: on Spark the same ones as in process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hosts import answers, bag
+from pyspark.sql import SparkSession
+
+from penstock.language.application import parse_application
+from penstock.lowering.stages import build_job
+from penstock.model.elements import SHED, Control
+from penstock.runners.local.runner import LocalRunner
+from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.counters import count_readers
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+CREATE STREAM s (k BIGINT, v DOUBLE, ts BIGINT, part BIGINT, off BIGINT, WATERMARK ts DELAY OF 5)
+USING parquet OPTIONS (path '{path}') PARTITIONED BY part POSITION off;
+CREATE CQ chosen AS SELECT k, v FROM s WHERE v < 0.9;
+CREATE CQ counted AS SELECT k, count(*) AS n FROM s [RANGE 100] GROUP BY k;
+"""
+SIZE = 2_000
+
+
+def part(number: int) -> pa.RecordBatch:
+    draw = np.random.default_rng(number)
+    places = np.arange(number * SIZE, (number + 1) * SIZE)
+    return pa.RecordBatch.from_pydict(
+        {"k": draw.integers(0, 5, SIZE), "v": draw.random(SIZE), "ts": places, "part": places % 2, "off": places // 2}
+    )
+
+
+def test_shed_rows_are_the_same_on_both_hosts_and_all_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    text = TEXT.format(path=folder)
+    job = build_job(parse_application(text), 2)
+    local = LocalRunner(job)
+    run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark, shards=2)
+    entries = [source.route.entry for stage in run.job.stages for source in stage.sources]
+    try:
+        for number, share in enumerate((None, 0.3, 0.0)):
+            details = [] if share is None else [{"entry": entry, "share": share, "seed": 11} for entry in entries]
+            for detail in details:
+                run.decide(SHED, detail)
+            pq.write_table(pa.Table.from_batches([part(number)]), tmp_path / "new.parquet")
+            os.rename(tmp_path / "new.parquet", folder / f"{number}.parquet")  # at once, or half of it might be read
+            run.process_all_available()
+            local.run({"s": part(number)}, [Control(number, SHED, detail) for detail in details])
+        run.end()
+        local.end()
+        for query in ("chosen", "counted"):
+            assert bag(answers(run, query)) == bag(local.collected.rows(query))
+        here = local.report()
+        report = run.report()
+        assert report is not None
+        assert all(reader.is_complete for reader in count_readers(run.job, report))
+        found = report.entries
+        assert {entry: found[entry]["shed"] for entry in entries} == {entry: here[entry]["shed"] for entry in entries}
+        assert all(0.25 * SIZE * 0.9 < found[entry]["shed"] < 0.35 * SIZE for entry in entries)
+    finally:
+        run.stop()
