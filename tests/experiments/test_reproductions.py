@@ -20,12 +20,29 @@ EXPERIMENTS = {experiment.id: experiment for name in REPRODUCTIONS for experimen
 #: Claims about time: they depend on the machine, and one quick timing decides nothing.
 TIMED = {"E-PJ-3d", "E-PW-2b", "E-PW-2c", "E-PW-3b", "E-PW-6b", "E-MW-1c", "E-MW-2e", "E-MW-3d", "E-AG-4b"}
 TIMED |= {"E-LS-6a", "E-LS-6b", "E-LS-6c", "E-LS-7a", "E-LS-7b", "E-LS-7c"}
-TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c"}
+TIMED |= {"E-CC-1d", "E-CC-1e", "E-CC-3c", "E-QS-4"}
 
 #: Claims that our set-ups do not confirm; they are shown as they come out. Counted with its probes of profiling a join does not
 #: pay for them within the streams of E-AG-13, what is remembered of traces is more than the events that constraints save, and the
 #: longest bursts change latency by 13.6 % where 12 % were expected.
 NOT_CONFIRMED = {"E-AG-8c", "E-AG-9b", "E-AG-13c", "E-AG-14b", "E-CC-1f", "E-CC-3d", "E-CP-5b"}
+#: Sixteen queries that share operators are served in another order than eight paths, and who is served by age alone is not served
+#: soon where queues are long; see docs/reproductions.md.
+NOT_CONFIRMED |= {"E-SC-1b", "E-SC-2d", "E-SC-3f", "E-SC-6c", "E-SC-6d"}
+NOT_CONFIRMED |= {
+    "E-TS-1b",
+    "E-TS-3a",
+    "E-TS-3b",
+    "E-TS-4",
+    "E-TS-5a",
+    "E-TS-5b",
+    "E-TS-6b",
+    "E-TS-7b",
+    "E-TS-7d",
+    "E-TS-8a",
+    "E-TS-8b",
+}
+NOT_CONFIRMED |= {"E-TS-9a", "E-TS-9b", "E-TS-9c", "E-TS-10a"}
 
 
 @cache

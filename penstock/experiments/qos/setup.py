@@ -29,8 +29,9 @@ FIXED = ("path_capacity", "simple_segment", "segment")
 WORST, CHOICE = "segment", DecisionTable(PUBLISHED.ranks, FIXED)
 QUERY = "q"
 
-#: Rows that are served together, what a decision costs, and what the query needs of the processor at the rates in `RATES`.
-_PAGE_ROWS, _DECISION_NS, _LOAD = 100, 1_000_000, 0.5
+#: Rows that are served together, and in a quick look; what a decision costs; and what the query needs of the processor at the
+#: rates in `RATES`.
+_PAGE_ROWS, _QUICK_PAGE_ROWS, _DECISION_NS, _LOAD = 100, 400, 1_000_000, 0.5
 RATES = {"s1": 2000.0, "s2": 1800.0, "s3": 2200.0}
 #: A burst begins so many seconds after the one before has ended, brings so many times as much, and lasts so long.
 _QUIET_S, _TIMES, _BURST_S = 40.0, 2.2, 20.0
@@ -58,16 +59,16 @@ def query() -> QueryGraph:
     return QueryGraph(operators, (QuerySketch(QUERY, "project"),), shares, {}).costing(_LOAD, RATES)
 
 
-def traffic(seconds: float, seed: int) -> Traffic:
+def traffic(seconds: float, seed: int, page_rows: int) -> Traffic:
     changes = [(0.0, 1.0)]
     while changes[-1][0] < seconds:
         burst = changes[-1][0] + _QUIET_S
         changes += [(burst, _TIMES), (burst + _BURST_S, 1.0)]
     times = {
-        stream: Poisson(RateSchedule(rate / _PAGE_ROWS, tuple(changes)), 10 * seed + at).times(seconds)
+        stream: Poisson(RateSchedule(rate / page_rows, tuple(changes)), 10 * seed + at).times(seconds)
         for at, (stream, rate) in enumerate(RATES.items())
     }
-    return Traffic.of(times, _PAGE_ROWS)
+    return Traffic.of(times, page_rows)
 
 
 def promise(measure: Measure, priority: Priority, *pieces: Sequence[float]) -> Expectation:
@@ -93,6 +94,7 @@ class Task:
     strategy: str
     seed: int
     seconds: float
+    page_rows: int
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,12 @@ def outcome(task: Task) -> Outcome:
     optimizing = Optimizing({QUERY: task.contract}, CHOICE, decides=not task.strategy)
     strategy = task.strategy or WORST
     run = Simulation(
-        query(), traffic(task.seconds, task.seed), strategy, {"oldest_every": 0}, _DECISION_NS, optimizing=optimizing
+        query(),
+        traffic(task.seconds, task.seed, task.page_rows),
+        strategy,
+        {"oldest_every": 0},
+        _DECISION_NS,
+        optimizing=optimizing,
     ).run()
     return _seen(run, task.contract, strategy, task.seconds)
 
@@ -168,6 +175,7 @@ def _seen(run: Trace, contract: QoSSpecification, strategy: str, seconds: float)
 def runs(contract: QoSSpecification, settings: Settings) -> dict[str, list[Outcome]]:
     """By strategy, the streams in order."""
     seeds, names = settings.seed_numbers(), (*FIXED, "")
-    tasks = [Task(contract, name, seed, length_s(settings)) for name in names for seed in seeds]
+    page_rows = _QUICK_PAGE_ROWS if settings.is_quick else _PAGE_ROWS
+    tasks = [Task(contract, name, seed, length_s(settings), page_rows) for name in names for seed in seeds]
     found = side_by_side(outcome, tasks, settings)
     return {name: found[at * len(seeds) : (at + 1) * len(seeds)] for at, name in enumerate(names)}
