@@ -42,7 +42,9 @@ NOT_CONFIRMED |= {
     "E-TS-8a",
     "E-TS-8b",
 }
-NOT_CONFIRMED |= {"E-TS-9a", "E-TS-9b", "E-TS-9c", "E-TS-10a"}
+NOT_CONFIRMED |= {"E-TS-9a", "E-TS-9b", "E-TS-9c", "E-TS-10a", "E-QS-3d"}
+#: Claims that two short streams do not show.
+NEEDS_FULL_STREAMS = {"E-QS-1b", "E-QS-3b"}
 
 
 @cache
@@ -64,7 +66,7 @@ def measured_and_reference(id: str, claim_id: str, name: str) -> tuple[dict[str,
 @pytest.mark.parametrize("id", EXPERIMENTS)
 def test_claims_that_counters_decide_hold(id: str) -> None:
     claims = quick(id).claims
-    assert {claim.id for claim in claims if not claim.held} <= TIMED | NOT_CONFIRMED
+    assert {claim.id for claim in claims if not claim.held} <= TIMED | NOT_CONFIRMED | NEEDS_FULL_STREAMS
     assert all(claim.text and claim.expected and claim.measured for claim in claims)
 
 

@@ -8,12 +8,14 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from penstock.columnar.coins import coins
 from penstock.experiments.contracts import Drawing, Floats, Panel, ReproductionOutcome, Series, Settings
 from penstock.experiments.measures import listed, spread_of
 from penstock.experiments.parallel import side_by_side
 from penstock.experiments.shedding.setup import STATEMENTS
 from penstock.model.batch import Batch
 from penstock.model.drop_preferences import DropKind, DropMode, DropPreference
+from penstock.qos.shedding.compensation import estimated_sum, left_share
 from penstock.qos.shedding.table import make_shedder
 
 SHARES = (0.1, 0.2, 0.3)
@@ -46,12 +48,17 @@ def preferences() -> list[DropPreference]:
     return [RANDOM, *(DropPreference(kind, "speed", mode=mode) for mode in DropMode for kind in KINDS)]
 
 
-def accuracies(task: Task) -> dict[tuple[DropPreference, float], Accuracy]:
-    """By what is dropped and how much."""
+def _speeds(task: Task) -> Floats:
     draw = np.random.default_rng(task.seed)
     speeds = draw.normal(_MEAN, _DEVIATION, task.windows * _WINDOW_ROWS)
     outliers = draw.random(len(speeds)) < _OUTLIERS
     speeds[outliers] = draw.choice([0.0, 130.0], int(outliers.sum()))
+    return speeds
+
+
+def accuracies(task: Task) -> dict[tuple[DropPreference, float], Accuracy]:
+    """By what is dropped and how much."""
+    speeds = _speeds(task)
     exact = speeds.reshape(task.windows, _WINDOW_ROWS).mean(axis=1)
     return {
         (preference, share): _accuracy(speeds, exact, preference, share, task.seed)
@@ -75,10 +82,34 @@ def _accuracy(speeds: Floats, exact: Floats, preference: DropPreference, share: 
     return Accuracy(float(errors.mean()), float(errors.max()), float(1 - keep.mean()))
 
 
+def coverage(task: Task) -> list[tuple[float, float, float]]:
+    """By share: how many counts and sums are as near to the true ones as estimated errors say, and the mean error of sums."""
+    speeds = _speeds(task).reshape(task.windows, _WINDOW_ROWS)
+    found = []
+    for share in SHARES:
+        keep = coins(task.seed, 0, np.arange(speeds.size)).reshape(speeds.shape) >= share
+        left = left_share([share])
+        counts = [estimated_sum(float(kept), float(kept), left) for kept in keep.sum(axis=1)]
+        sums = [
+            estimated_sum(float(mine.sum()), float((mine**2).sum()), left)
+            for mine in (window[kept] for window, kept in zip(speeds, keep, strict=True))
+        ]
+        near = [
+            np.mean([abs(each.value - exact) < 1.96 * each.error for each, exact in zip(estimates, truth, strict=True)])
+            for estimates, truth in ((counts, [_WINDOW_ROWS] * task.windows), (sums, speeds.sum(axis=1)))
+        ]
+        bias = np.mean([each.value / exact - 1.0 for each, exact in zip(sums, speeds.sum(axis=1), strict=True)])
+        found.append((float(near[0]), float(near[1]), float(bias)))
+    return found
+
+
+def _tasks(settings: Settings) -> list[Task]:
+    return [Task(seed, 6 if settings.is_quick else 30) for seed in settings.seed_numbers()]
+
+
 @cache
 def _runs(settings: Settings) -> list[dict[tuple[DropPreference, float], Accuracy]]:
-    windows = 6 if settings.is_quick else 30
-    return side_by_side(accuracies, [Task(seed, windows) for seed in settings.seed_numbers()], settings)
+    return side_by_side(accuracies, _tasks(settings), settings)
 
 
 def accuracy(settings: Settings) -> ReproductionOutcome:
@@ -92,6 +123,8 @@ def accuracy(settings: Settings) -> ReproductionOutcome:
     by_rows = [means(DropPreference(kind, "speed")) for kind in KINDS]
     dropped = [means(DropPreference(kind, "speed", mode=DropMode.RANGE), "dropped")[1] for kind in KINDS]
     random, worst = means(RANDOM), [max(run[RANDOM, share].worst for run in runs) for share in SHARES]
+    covered = np.array(side_by_side(coverage, _tasks(settings), settings)).mean(axis=0)
+    near, bias = covered[:, :2].ravel().tolist(), covered[:, 2].tolist()
     sampled = [_DEVIATION / _MEAN * np.sqrt(2 / np.pi * share / ((1 - share) * _WINDOW_ROWS)) for share in SHARES]
     claims = (
         STATEMENTS["E-LS-5a"].judged(
@@ -115,6 +148,10 @@ def accuracy(settings: Settings) -> ReproductionOutcome:
             "E-LS-5e", all(10 * by_rows[2][at] < min(by_rows[0][at], by_rows[1][at]) for at in (0, 2)),
             "; ".join(f"{kind} {_percents(found)}" for kind, found in zip(KINDS, by_rows, strict=True)),
             error=[error for at in (0, 2) for error in (found[at] for found in by_rows)],
+        ),
+        STATEMENTS["E-LS-5f"].judged(
+            "E-LS-5f", min(near) > 0.8 and abs(float(np.mean(near)) - 0.95) < 0.05 and max(map(abs, bias)) < 0.002,
+            f"{100 * float(np.mean(near)):.1f} % of them; on average sums are {_percents(bias)} off", near=near, bias=bias,
         ),
     )  # fmt: skip
     percent = [100 * share for share in SHARES]

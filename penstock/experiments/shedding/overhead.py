@@ -216,5 +216,5 @@ def ways(settings: Settings) -> ReproductionOutcome:
     series = tuple(
         Series(name, percent, *spread_of(np.array([found[name, share] for share in shares]).T)) for name in WAYS
     )  # fmt: skip
-    panel = Panel("dropped rows (%)", "thousand rows per second of processor time", series, "markers")
+    panel = Panel("dropped rows (%)", "thousand rows per CPU second", series, "markers")
     return ReproductionOutcome(claims, Drawing("Five ways to build a shedder in", (panel,)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from shedding_paths import G2, G3, G4, at, model_of, path
 
 from penstock.qos.shedding.controller import SheddingController, SheddingSettings
 from penstock.qos.shedding.feedback import FeedbackController
 from penstock.qos.shedding.placement import Placement
-from tests.qos.shedding.examples import G2, G3, G4, at, model_of, path
 
 SUSPENDS = SheddingSettings(headroom=1.0, counts_backlog=False, suspends=True)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shedding_rows import batch, pieces
 
 from penstock.errors import InvalidDeclaration
 from penstock.model.drop_preferences import DropKind, DropMode, DropPreference
@@ -19,7 +20,6 @@ from penstock.qos.shedding.gate import Gate
 from penstock.qos.shedding.quantiles import QuantileSummary
 from penstock.qos.shedding.semantic import SemanticShedder
 from penstock.qos.shedding.table import check_preference, make_shedder
-from tests.qos.shedding.rows import batch, pieces
 
 SEMANTIC = [kind for kind in DropKind if kind is not DropKind.RANDOM]
 PREFERENCES = [DropPreference()] + [DropPreference(kind, "value", mode=mode) for kind in SEMANTIC for mode in DropMode]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from shedding_paths import at, clusters_of, model_of, path, shared_segments, steps
 
 from penstock.errors import InvalidDeclaration
 from penstock.kernel.work import Place
@@ -17,7 +18,6 @@ from penstock.qos.shedding.errors_of_loss import EVEN, ErrorCurve
 from penstock.qos.shedding.load import LoadModel, OperatorFigures
 from penstock.qos.shedding.paths import PathClusters, segment_tree
 from penstock.qos.shedding.placement import MergeRule, Placement, QueryPath
-from tests.qos.shedding.examples import at, clusters_of, model_of, path, shared_segments, steps
 
 #: A path is drawn as a word; words with the same beginning share operators, named by it, so that each is reached on one way.
 words = st.text("ABC", min_size=1, max_size=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from shedding_paths import G2, G3, G4, G5, at, clusters_of, model_of, path, shared_segments, steps
 
 from penstock.errors import Defect
 from penstock.kernel.work import Item, PlannedOperator, Terms, WaitingWork, WorkPlan
@@ -12,7 +13,6 @@ from penstock.qos.shedding.allocation import InGroups
 from penstock.qos.shedding.controller import Mode, SheddingController, SheddingSettings
 from penstock.qos.shedding.paths import PathClusters
 from penstock.qos.shedding.placement import MergeRule, PlacedShedder, Placement, error_per_path
-from tests.qos.shedding.examples import G2, G3, G4, G5, at, clusters_of, model_of, path, shared_segments, steps
 
 AS_PUBLISHED = SheddingSettings(headroom=1.0, counts_backlog=False)
 
