@@ -49,7 +49,7 @@ _BESIDE, _ROOM = 0.012, 0.04
 _LONG_LABEL = 35
 
 #: Letters that fit below a diagram, and what numbers above bars need of its height.
-_LETTERS, _NUMBERS = 56, 1.07
+_LETTERS, _NUMBERS, _NUMBERS_ON_LOG = 56, 1.07, 1.6
 
 #: A figure of one diagram is wider: it has to carry its title alone.
 _PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
@@ -223,7 +223,7 @@ def _bars(axis: Any, panel: Panel) -> None:
         for place, value, high in zip(places, series.y, series.spread[1], strict=True):  # above the error bar, not across it
             axis.annotate(_short(value), (place, high), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
     _name_bars(axis, panel.ticks)
-    axis.set_ylim(top=axis.get_ylim()[1] * _NUMBERS)
+    axis.set_ylim(top=axis.get_ylim()[1] * (_NUMBERS_ON_LOG if panel.log_y else _NUMBERS))
     axis.grid(visible=False, axis="x")
 
 
