@@ -16,6 +16,7 @@ from penstock.apps.running import parse_conf, writes_to_console
 from penstock.cli import app
 from penstock.errors import InvalidOption
 from penstock.language.application import parse_application
+from penstock.lowering.capacity import queries_key
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.runners.editions.edition import Edition
@@ -231,10 +232,11 @@ def measured_checkpoint(folder: Path, file: str) -> Path:
     place = Checkpoint(folder / "checkpoint")
     place.fixed_at_first_start("shards", 2)
     batches = [[rows, 0.2 + 2e-5 * rows] for rows in range(1_000, 21_000, 1_000)]
-    operators = [node.id for node in looped(build_job(parse_application(Path(file).read_text()), 2)).stages[0].graph.nodes]
+    job = looped(build_job(parse_application(Path(file).read_text()), 2))
+    operators = [node.id for node in job.stages[0].graph.nodes]
     price = {"row_ns": 4_000.0, "selectivity": 0.5, "row_bytes": 40, "call_rows": 1e3, "call_ns": 0.0, "rate": 5e3}
     costs = {
-        "cores": 2, "shards": 2, "plan": "", "batches": batches, "rates": {"bid": 5_000.0}, "shares": {},
+        "cores": 2, "shards": 2, "plan": queries_key(job), "batches": batches, "rates": {"bid": 5_000.0}, "shares": {},
         "state": {operators[0]: [100, 2e6]}, "prices": {name: [price] for name in operators},
     }  # fmt: skip
     place.remember("costs", costs)

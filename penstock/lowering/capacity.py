@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from penstock.lowering.jobs import Job
 from penstock.lowering.scheduling import remembered_prices
 from penstock.model.declarations import StreamDeclaration
 from penstock.plan.analysis.knowledge import declared_rate
+from penstock.plan.catalog import ContinuousQuery
 from penstock.qos.capacity.application import Entrance, PlannedApplication, QueryParts, StateSize
 from penstock.qos.capacity.batch_costs import ASSUMED, BatchCosts, fitted
 from penstock.workloads.playback import Playback
@@ -18,6 +20,17 @@ from penstock.workloads.playback import Playback
 #: Options of sources that limit the rows of a micro-batch.
 _LIMITS = ("maxoffsetspertrigger", "max_rows_per_batch")
 _FIGURES = tuple(item.name for item in fields(Price))
+
+
+def queries_key(job: Job) -> str:
+    """Tells one set of queries from another; destinations and the number of shards do not count."""
+    plans = sorted(f"{query.name.lower()}={query.plan!r}" for query in _living(job))
+    return hashlib.sha256("|".join(plans).encode()).hexdigest()[:16]
+
+
+def _living(job: Job) -> Iterator[ContinuousQuery]:
+    for catalog in job.plans.values():
+        yield from (query for query in catalog.queries.values() if query.name in job.outputs)
 
 
 def planned_application(
@@ -60,9 +73,16 @@ def planned_application(
         {} if costs is None else {node: StateSize(*size) for node, size in costs["state"].items() if node in prices},
         seen,
         {stream: most for stream, declaration in streams.items() if (most := _most_rows(declaration)) is not None},
-        () if measured else ("what operators take and let pass",),
+        _unknown(job, costs),
     )
     return found if costs is None else replace(found, costs=_batch_costs(found, costs))
+
+
+def _unknown(job: Job, costs: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What nobody has measured, in words."""
+    if costs is None or not costs["prices"]:
+        return ("what operators take and let pass",)
+    return () if costs["plan"] == queries_key(job) else ("queries that have changed since the run measured them",)
 
 
 def _batch_costs(application: PlannedApplication, costs: Mapping[str, Any]) -> BatchCosts:

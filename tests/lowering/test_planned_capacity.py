@@ -10,11 +10,12 @@ from penstock.apps.reading import read_text
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
 from penstock.language.outputs import without_outputs
-from penstock.lowering.capacity import planned_application
+from penstock.lowering.capacity import planned_application, queries_key
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.qos.capacity.application import PlannedApplication
 from penstock.qos.capacity.planning import CapacityPlan, Machine
+from penstock.runners.editions.edition import Edition
 
 TEXT = """
 CREATE STREAM bid (item BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND)
@@ -54,8 +55,9 @@ def test_what_a_run_has_remembered_counts() -> None:
         source.route.entry for stage in build_job(parse_application(TEXT, "app", now=0), 2).stages for source in stage.sources
     }
     price = {"call_ns": 1e5, "row_ns": 2_000.0, "selectivity": 0.1, "row_bytes": 64, "call_rows": 500.0, "rate": 900.0}
+    key = queries_key(build_job(parse_application(TEXT, "app", now=0), 2))
     costs = {
-        "cores": 2, "shards": 2, "plan": "", "batches": [[rows, 0.1 + 1e-5 * rows] for rows in range(500, 6_000, 500)],
+        "cores": 2, "shards": 2, "plan": key, "batches": [[rows, 0.1 + 1e-5 * rows] for rows in range(500, 6_000, 500)],
         "rates": {"bid": 1_000.0, "gone": 5.0}, "shares": {entry: 0.25}, "state": {"nobody": [1, 1], entrance.place[0]: [10, 640]},
         "prices": {entrance.place[0]: [price]},
     }  # fmt: skip
@@ -65,6 +67,23 @@ def test_what_a_run_has_remembered_counts() -> None:
     assert set(found.state) == {entrance.place[0]}
     assert found.flow().arriving[entrance.place] == 250.0
     assert (found.costs.fixed_s, found.costs.row_s, found.costs.most_rows) == (pytest.approx(0.1), pytest.approx(1e-5), 5_500)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_run_and_a_plan_know_the_same_queries(name: str) -> None:
+    text = read_text(name)[0]
+    run = queries_key(Edition.first(name, text, 0).job(2))
+    assert run == queries_key(looped(build_job(parse_application(text, name, now=0), 8)))
+    assert run == queries_key(Edition.first(name, without_outputs(text), 0).job(2))
+    assert run != queries_key(Edition.first("app", TEXT, 0).job(2))
+
+
+def test_costs_of_other_queries_are_estimates() -> None:
+    costs = {
+        "cores": 2, "shards": 2, "plan": "another", "batches": [], "rates": {"bid": 10.0}, "shares": {}, "state": {},
+        "prices": {"GroupBy1": []},
+    }  # fmt: skip
+    assert planned(TEXT, costs=costs).estimated == ("queries that have changed since the run measured them",)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.kernel.work import Price
+from penstock.lowering.capacity import queries_key
 from penstock.lowering.jobs import Job
 from penstock.runners.costs import RECORD, CostHistory
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -37,7 +38,7 @@ class CostRecorder(Listener):
         self._job = job
         self._checkpoint = checkpoint
         self._prices = prices
-        self._history = CostHistory(cores, job.shards, job.fingerprint, checkpoint.recall(RECORD))
+        self._history = CostHistory(cores, job.shards, queries_key(job), checkpoint.recall(RECORD))
         self._unwritten = 0
 
     def hear(self, report: BatchReport) -> None:
