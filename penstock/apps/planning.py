@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,19 @@ def plan_application(
     costs, told, source = _costs(name, text, application, cores, checkpoint, seconds)
     shards = cores or (int(costs["cores"]) if costs is not None else 2)
     found = planned_application(looped(build_job(catalog, shards)), application, told, costs).at(asked)
+    if source.startswith(_TRIAL):
+        found = replace(found, estimated=(*found.estimated, _YOUNG))
     machine = Machine(shards, _seconds(trigger, "--trigger") if trigger else 0.0, size_in_bytes(memory) if memory else None)
     return CapacityReport(CapacityPlan(found, machine, _promised(catalog) if contracts is None else dict(contracts)), source)
 
 
 def _promised(catalog: Catalog) -> dict[str, QoSSpecification]:
     return {query.name: query.contract for query in catalog.queries.values() if query.contract is not None}
+
+
+#: How the source of costs begins where it is a trial, and why those are not to be relied on.
+_TRIAL = "measured by a trial run"
+_YOUNG = "how costs fall when Java has compiled everything, after a minute or more: those of a trial are rather too high"
 
 
 def _costs(
@@ -101,7 +109,7 @@ def _costs(
     from penstock.apps.trial import measure  # starts Spark
 
     length = trial_s or TRIAL_SECONDS
-    return measure(text, application, length, cores or 2), [], f"measured by a trial run of {length:g} s"
+    return measure(text, application, length, cores or 2), [], f"{_TRIAL} of {length:g} s"
 
 
 #: How long a trial takes unless somebody says otherwise.
