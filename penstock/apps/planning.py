@@ -85,7 +85,7 @@ def _promised(catalog: Catalog) -> dict[str, QoSSpecification]:
 
 #: How the source of costs begins where it is a trial, and why those are not to be relied on.
 _TRIAL = "measured by a trial run"
-_YOUNG = "how costs fall when Java has compiled everything, after a minute or more: those of a trial are rather too high"
+_YOUNG = "how costs fall in the first minutes of a run: those of a trial are often too high"
 
 
 def _costs(
