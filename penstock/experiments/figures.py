@@ -50,6 +50,8 @@ _LONG_LABEL = 35
 
 #: Letters that fit below a diagram, and what numbers above bars need of its height.
 _LETTERS, _NUMBERS, _NUMBERS_ON_LOG = 56, 1.07, 1.6
+#: More bars than this have no numbers: these would stand on each other.
+_MOST_NUMBERS = 20
 
 #: A figure of one diagram is wider: it has to carry its title alone.
 _PANEL_INCHES, _SINGLE_INCHES = (4.8, 3.3), (6.2, 3.6)
@@ -212,11 +214,14 @@ def _markers(axis: Any, panel: Panel) -> None:
 
 
 def _bars(axis: Any, panel: Panel) -> None:
+    is_crowded = len(panel.series) * len(panel.ticks) > _MOST_NUMBERS
     width = 0.8 / len(panel.series)
     for at, (series, colour, hatch) in enumerate(zip(panel.series, cycle(COLOURS), cycle(HATCHES), strict=False)):
         places = np.asarray(series.x, np.float64) + (at - (len(panel.series) - 1) / 2) * width
         bars = axis.bar(places, series.y, width * 0.92, label=series.label, color=colour, hatch=hatch, edgecolor="white")
         _spread(axis, series, places, "#333333")
+        if is_crowded:
+            continue
         if series.spread is None:
             axis.bar_label(bars, [_short(value) for value in series.y], fontsize=7.5, padding=1)
             continue
