@@ -10,6 +10,7 @@ from penstock.kernel.graph import Graph
 from penstock.kernel.packing import Route
 from penstock.lowering.filters import FilterRecipe
 from penstock.lowering.prefix import Prefix, PrefixFilter
+from penstock.model.qos import QoSSpecification
 from penstock.model.schema import Schema
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Keys
@@ -57,6 +58,8 @@ class Job:
     unwatched: tuple[str, ...] = ()
     #: The rewritten plans, by generation.
     plans: Mapping[int, Catalog] = field(default_factory=dict)
+    #: What queries promise, by name.
+    contracts: Mapping[str, QoSSpecification] = field(default_factory=dict)
 
     @property
     def early_filters(self) -> dict[str, tuple[PrefixFilter, frozenset[str]]]:

@@ -40,7 +40,7 @@ from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of,
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.scheduling import check_policy
 from penstock.lowering.table import BESIDE, Recipe, lowering_of, recipe_of, recipe_of_generator
-from penstock.lowering.terms import answer_schema, terms_of
+from penstock.lowering.terms import answer_schema, promised, terms_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
 from penstock.model.schema import Schema
 from penstock.operators.project import Project
@@ -146,7 +146,13 @@ class _Builder:
         found = list(self._stages())
         stages = tuple(replace(stage, is_last=stage is found[-1]) for stage in found)
         return Job(
-            stages, dict(self._living), self.shards, self._living_placements(), tuple(dict.fromkeys(self._unwatched)), self._plans
+            stages,
+            dict(self._living),
+            self.shards,
+            self._living_placements(),
+            tuple(dict.fromkeys(self._unwatched)),
+            self._plans,
+            promised(self.catalog, dict(self._living)),
         )
 
     def _living_placements(self) -> dict[tuple[int, str], tuple[int, str, str]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.kernel.timing import TIMING_FIELDS
 from penstock.kernel.work import Terms
+from penstock.model.qos import QoSSpecification
 from penstock.model.schema import Field, Schema
 from penstock.model.service import Since
 from penstock.plan.analysis.validities import validities
@@ -19,6 +22,12 @@ def terms_of(catalog: Catalog, query: str) -> Terms:
     found = list(validities(catalog, asking))
     shortest = {since: min((each.us for each in found if each.since is since), default=None) for since in Since}
     return Terms(asking.weight, shortest[Since.EVENT], shortest[Since.ARRIVAL], asking.late_answers)
+
+
+def promised(catalog: Catalog, queries: Iterable[str]) -> dict[str, QoSSpecification]:
+    """The contracts of some queries, by name; those without any are left out."""
+    found = {name: known.contract for name in queries if (known := catalog.queries.get(name.lower())) is not None}
+    return {name: contract for name, contract in found.items() if contract is not None}
 
 
 def answer_schema(query: ContinuousQuery) -> Schema:

@@ -12,7 +12,7 @@ from penstock.language.application import extend
 from penstock.lowering.jobs import Generation, Job
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_generations
-from penstock.lowering.terms import terms_of
+from penstock.lowering.terms import promised, terms_of
 from penstock.plan.catalog import Catalog
 
 #: State of an application belongs to its operators; it is not refused as a whole when the plan is another.
@@ -86,7 +86,7 @@ class Edition:
         (stage,) = job.stages
         terms = {query: terms_of(self.catalog, query) for query in job.outputs}
         graph = replace(stage.graph, fingerprint=_ANY_PLAN, heirs=dict(self.heirs), terms=terms)
-        return replace(job, stages=(replace(stage, graph=graph),))
+        return replace(job, stages=(replace(stage, graph=graph),), contracts=promised(self.catalog, job.outputs))
 
     def _generation(self, began: Began) -> Generation:
         catalog = parsed(self.name, began.steps, began.now_us)

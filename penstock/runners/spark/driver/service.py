@@ -9,7 +9,6 @@ from penstock.kernel.timing import AnswerTimes
 from penstock.kernel.work import Terms
 from penstock.lowering.jobs import Job
 from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
-from penstock.model.qos import QoSSpecification
 from penstock.qos.contract_meter import ContractMeter, Served
 from penstock.qos.score import QosScore
 from penstock.runners.spark.driver.reports import BatchReport
@@ -99,22 +98,14 @@ def _queue_bytes(job: Job, report: BatchReport, query: str) -> int:
     return sum(queue.get("queue_bytes", 0) for queue in _queues(job, report, query))
 
 
-def contracts_of(job: Job) -> dict[str, QoSSpecification]:
-    """What queries promise, by name."""
-    found = {query.name: query.contract for catalog in job.plans.values() for query in catalog.queries.values()}
-    return {name: contract for name, contract in found.items() if contract is not None and name in job.outputs}
-
-
 def sheddable(job: Job) -> list[SheddableEntry]:
     """Where contracts allow loss; refuses those that allow it where answers would be wrong."""
-    contracts = contracts_of(job)
-    return sheddable_entries(job, contracts, {query: terms_of(job, query).weight for query in contracts})
+    return sheddable_entries(job, job.contracts, {query: terms_of(job, query).weight for query in job.contracts})
 
 
 def contract_meter(job: Job, began: Mapping[str, float] | None = None) -> ContractMeter:
     """Compares the service of queries with what they promise; their weights say how important they are."""
-    contracts = contracts_of(job)
-    return ContractMeter(contracts, {query: terms_of(job, query).weight for query in contracts}, began)
+    return ContractMeter(job.contracts, {query: terms_of(job, query).weight for query in job.contracts}, began)
 
 
 def terms_of(job: Job, query: str) -> Terms:

@@ -15,7 +15,7 @@ from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.latency import BatchClock
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
-from penstock.runners.spark.driver.service import contracts_of, sheddable
+from penstock.runners.spark.driver.service import sheddable
 
 #: Micro-batches of which nothing is learnt: workers start, loops are compiled.
 _WARM_UP = 2
@@ -37,10 +37,10 @@ class ShedController(Listener):
     def __init__(self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None], trigger: str | None) -> None:
         super().__init__(report)
         self._job, self._checkpoint = job, checkpoint
-        contracts, self._entries = contracts_of(job), sheddable(job)
+        self._entries = sheddable(job)
         bounds = [
             (min(corner for piece in latency.graph.intervals for corner in (piece.y1, piece.y2)), query)
-            for query, contract in contracts.items()
+            for query, contract in job.contracts.items()
             if (latency := contract.of(Measure.LATENCY)) is not None and latency.priority is Priority.MUST_SATISFY
         ]
         #: The strictest latency that must be kept, and whose it is.

@@ -17,6 +17,8 @@ from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
 from penstock.model.elements import POLICY
 from penstock.model.service import ChosenPolicy
+from penstock.runners.editions.changes import changed
+from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.contracts import ContractController
 from penstock.runners.spark.driver.policies import Policies
@@ -135,3 +137,12 @@ def test_why_without_a_run_says_so(tmp_path: Path) -> None:
     file.write_text(TEXT)
     with pytest.raises(UserError, match="is the checkpoint of no run"):
         why(str(file), tmp_path / "nowhere")
+
+
+def test_a_changed_contract_counts_from_the_next_start() -> None:
+    edition = Edition.first("app", TEXT, now_us=1)
+    following, changes = changed(edition, 2, file=TEXT.replace("INTERVAL 2 SECONDS MUST", "INTERVAL 1 SECOND MUST"), now_us=2)
+    assert set(changes.kept) == {"fast", "small", "free"}
+    assert following.job(2).contracts["fast"].max_latency == 1.0
+    later, _ = changed(following, 2, later=[("drop", "free")], now_us=3)
+    assert set(later.job(2).contracts) == {"fast", "small"}
