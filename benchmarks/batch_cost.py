@@ -33,8 +33,8 @@ from benchmarks.common import feed_frame, main, session
 from penstock.apps.reading import read_text
 from penstock.runners.spark.data_path.sinks import MemorySink
 from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.latency import oldest_due_us
 from penstock.runners.spark.driver.run import Run
-from penstock.runners.spark.driver.run_history import oldest_due_us
 from penstock.runners.spark.processes.session import NAMED_SOURCES, ROCKSDB, query_session, settings_of_queries
 
 SHARDS = 2
