@@ -34,8 +34,8 @@ from penstock.qos.capacity.batch_costs import fitted
 from penstock.qos.capacity.gated_server import GatedServer, highest_rate
 from penstock.qos.capacity.planning import CapacityPlan, Machine
 from penstock.runners.spark.driver.app import App
+from penstock.runners.spark.driver.latency import oldest_due_us
 from penstock.runners.spark.driver.run import Run
-from penstock.runners.spark.driver.run_history import oldest_due_us
 
 CORES, TRIAL_RATE, MOST_ROWS, FLOOD = 2, 30_000, 100_000, 1_000_000
 LOADS = (0.3, 0.6, 0.85)
