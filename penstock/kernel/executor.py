@@ -73,6 +73,8 @@ class _Running:
     operator: Operator
     rows_in: int = 0
     rows_out: int = 0
+    #: Left out in front of its queue.
+    shed: int = 0
     nanoseconds: int = 0
     ended: dict[str, int] = field(default_factory=dict)
     live: set[str] = field(default_factory=set)
@@ -134,7 +136,7 @@ class Kernel:
         #: The strategy that a decision has named, with its parameters; None: the first one still works.
         self._decided_policy: tuple[str, Mapping[str, Any]] | None = None
         self._use_policy(policy, {})
-        #: What leaves rows out, by the place in front of which it does; put there by the host.
+        #: What leaves rows out, by the place in front of which it does; put there by the host, perhaps for one micro-batch.
         self.gates: dict[Place, RowGate] = {}
         #: The time of the micro-batch.
         self._batch_ns = 0
@@ -406,6 +408,7 @@ class Kernel:
             admitted = element
             if isinstance(element, Batch) and (target, number) in self.gates:
                 admitted = self.gates[target, number].admit(element)
+                running.shed += element.num_rows - admitted.num_rows
                 if not admitted.num_rows:
                     continue
             self.work.add(target, Item(number, admitted, origin.since_ns, origin.number))
@@ -564,7 +567,7 @@ class Kernel:
         return {
             "queue": save_queue(queue.items if queue is not None else (), segments, lambda: self._segment_name(node)),
             "rows": [running.rows_in, running.rows_out, running.nanoseconds], "ended": running.ended,
-            "over": sorted(running.node.queries - running.live),
+            "over": sorted(running.node.queries - running.live), **({"shed": running.shed} if running.shed else {}),
         }  # fmt: skip
 
     def _segment_name(self, node: str) -> str:
@@ -625,6 +628,7 @@ class Kernel:
 
     def _load(self, running: _Running, saved: Mapping[str, Any], state: State) -> None:
         running.rows_in, running.rows_out, running.nanoseconds = saved["rows"]
+        running.shed = saved.get("shed", 0)
         running.ended, running.live = dict(saved["ended"]), set(running.node.queries - set(saved["over"]))
         self.work.drop(running.node.id)
         for item in load_queue(saved["queue"], state.segments):
@@ -646,7 +650,7 @@ class Kernel:
         operators = {
             node: {
                 "rows_in": running.rows_in, "rows_out": running.rows_out, "ns": running.nanoseconds, **self._queue_counters(node),
-                **running.operator.counters(),
+                **({"shed": running.shed} if running.shed else {}), **running.operator.counters(),
             }
             for node, running in self._running.items()
         }  # fmt: skip

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import InvalidConfiguration, InvalidDeclaration
+from penstock.errors import InvalidDeclaration
 from penstock.lowering.jobs import Job
-from penstock.lowering.shedding import check_shedding, readers_of
+from penstock.lowering.shedding import changed_meanings, readers_of
 from penstock.model.drop_preferences import DropPreference
-from penstock.model.elements import SHED, Control
 from penstock.model.qos import QoSSpecification
 from penstock.qos.shedding.placement import error_per_path
+from penstock.qos.shedding.table import check_preference
 
 #: Of the coins of each entry.
 _SEED = 1
@@ -40,11 +40,17 @@ class SheddableEntry:
 
     def decision(self, share: float) -> Mapping[str, Any]:
         """To leave out a share of its rows, as shards and packing tasks hear it."""
-        detail: dict[str, Any] = {"entry": self.entry, "share": round(share, 3), "seed": _SEED}
-        if self.preference.column is not None:
-            detail |= {"kind": self.preference.kind.value, "column": self.preference.column, "mode": self.preference.mode.value}
-            detail |= {"center": self.preference.center} if self.preference.center is not None else {}
+        detail = {"entry": self.entry, **drop_detail(self.preference, round(share, 3))}
         return detail | ({"anywhere": True} if self.preference.anywhere else {})
+
+
+def drop_detail(preference: DropPreference, share: float) -> dict[str, Any]:
+    """Which rows are left out, and how many, as decisions say it."""
+    detail: dict[str, Any] = {"share": share, "seed": _SEED}
+    if preference.column is not None:
+        detail |= {"kind": preference.kind.value, "column": preference.column, "mode": preference.mode.value}
+        detail |= {"center": preference.center} if preference.center is not None else {}
+    return detail
 
 
 def sheddable_entries(job: Job, contracts: Mapping[str, QoSSpecification], weights: Mapping[str, float]) -> list[SheddableEntry]:
@@ -71,8 +77,7 @@ def sheddable_entries(job: Job, contracts: Mapping[str, QoSSpecification], weigh
             weight = max(weights.get(query, 1.0) for query in queries)
             preference = _common([contracts[query].drop for query in queries])
             found.append(SheddableEntry(entry, min(shares), weight, preference, queries))
-    for item in found:
-        _check(job, item)
+    check_loss(job, contracts)
     return sorted(found, key=lambda item: item.importance)
 
 
@@ -88,9 +93,36 @@ def _common(preferences: list[DropPreference]) -> DropPreference:
     return DropPreference(anywhere=all(preference.anywhere for preference in preferences))
 
 
-def _check(job: Job, item: SheddableEntry) -> None:
-    try:
-        check_shedding(job, Control(0, SHED, item.decision(item.most)))
-    except InvalidConfiguration as error:
-        text = f"LOSS cannot be used: {error.message}. In the contract that is ANYWHERE, as in LOSS <= 5 PERCENT ANYWHERE"
-        raise InvalidDeclaration(text, f"query '{item.queries[0]}'") from error
+def check_loss(job: Job, contracts: Mapping[str, QoSSpecification]) -> None:
+    """Refuse loss that would make answers wrong, or that goes by a column which no input of the query has.
+
+    Raises
+    ------
+    InvalidDeclaration
+        With the query, and what would allow it.
+    """
+    for query, contract in contracts.items():
+        if not contract.max_relative_error:
+            continue
+        place = f"query '{query}'"
+        if not contract.drop.anywhere and (reason := next(changed_meanings(job, query.lower()), None)) is not None:
+            raise InvalidDeclaration(
+                f"LOSS cannot be used: the query has {reason}: with rows left out some of its answers would be wrong, not only "
+                "missing. If that is what you want, allow it with ANYWHERE, as in LOSS <= 5 PERCENT ANYWHERE",
+                place,
+            )
+        _check_column(job, query, contract.drop, place)
+
+
+def _check_column(job: Job, query: str, preference: DropPreference, place: str) -> None:
+    inputs = [
+        source.route for stage in job.stages for source in stage.sources if query.lower() in readers_of(job, source.route.entry)
+    ]
+    refusal = None
+    for route in inputs:
+        try:
+            return check_preference(preference, route.columns, query)
+        except InvalidDeclaration as error:
+            refusal = error
+    if refusal is not None:
+        raise InvalidDeclaration(f"LOSS cannot be used: {refusal.message}", place) from refusal

@@ -43,7 +43,7 @@ def check_shedding(job: Job, decision: Control) -> None:
 def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
     entry = detail["entry"]
     for query in readers_of(job, entry):
-        for reason in _changed_meanings(job, query):
+        for reason in changed_meanings(job, query):
             raise InvalidConfiguration(
                 f"query '{query}' reads '{entry}' and has {reason}: with rows left out some of its answers would be wrong, not "
                 "only missing. Allow it with 'anywhere': true if that is what you want"
@@ -68,6 +68,7 @@ def _queries_read(job: Job) -> Iterator[tuple[str, set[str]]]:
             yield query.name.lower(), {node.query_read.lower() for node in walk(query.plan) if node.query_read}
 
 
-def _changed_meanings(job: Job, query: str) -> Iterator[str]:
+def changed_meanings(job: Job, query: str) -> Iterator[str]:
+    """Parts of a query, in lower case, whose answers would be wrong if rows were left out in front of them."""
     plans = [found.plan for catalog in job.plans.values() for found in catalog.queries.values() if found.name.lower() == query]
     return (node.needs_every_row for plan in plans for node in walk(plan) if node.needs_every_row)

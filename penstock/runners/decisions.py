@@ -23,7 +23,7 @@ class Decisions:
     operators
         About filters, by name.
     shed
-        What is left out of entries, by name: the share, and which rows.
+        What is left out of entries, or in front of operators (`GroupBy2#0`), by name: the share, and which rows.
 
     Examples
     --------
@@ -54,6 +54,10 @@ class Decisions:
     def about(self, operators: Collection[str]) -> Decisions:
         """Without decisions about operators that are gone."""
         return Decisions({name: each for name, each in self.operators.items() if name in operators}, self.shed)
+
+    def leaving_out(self, shed: Mapping[str, Mapping[str, Any]]) -> Decisions:
+        """With what a controller has found for one micro-batch; what somebody has decided by hand counts more."""
+        return Decisions(self.operators, {**shed, **self.shed}) if shed else self
 
     def of(self, operator: str) -> tuple[Control, ...]:
         """What an operator that begins now must hear."""

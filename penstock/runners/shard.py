@@ -15,6 +15,8 @@ from penstock.model.batch import Batch
 from penstock.model.elements import NEVER, End, Heartbeat, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.qos.scheduling.table import make_policy
+from penstock.runners.decisions import NO_DECISIONS, Decisions
+from penstock.runners.queue_shedding import queue_shedders
 
 
 @dataclass(slots=True)
@@ -35,10 +37,13 @@ def make_kernel(
     return Kernel(stage.graph, make_policy, policy, clock, shard, shards, spill)
 
 
-def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0) -> StepResult:
+def step(
+    kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0,
+    decisions: Decisions = NO_DECISIONS,
+) -> StepResult:  # fmt: skip
     """Run one micro-batch of one shard; `now_ns` is its time."""
     whole = StepResult()
-    for part in steps(kernel, stage, shard, shards, packets, now_ns):
+    for part in steps(kernel, stage, shard, shards, packets, now_ns, decisions):
         whole.forward += part.forward
         whole.loop += part.loop
         whole.answers += part.answers
@@ -47,11 +52,17 @@ def step(kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterabl
 
 
 def steps(
-    kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0
-) -> Iterator[StepResult]:
+    kernel: Kernel, stage: Stage, shard: int, shards: int, packets: Iterable[Packet], now_ns: int = 0,
+    bound: Decisions = NO_DECISIONS,
+) -> Iterator[StepResult]:  # fmt: skip
     """The same in pieces where there are more answers than memory should hold; in nearly every micro-batch there is one piece.
 
     What crosses to other shards, and what is refused, is in the last one.
+
+    Parameters
+    ----------
+    bound
+        What is decided for this micro-batch alone.
     """
     mine: list[Packet] = []
     forward: list[tuple[int, Packet]] = []
@@ -64,6 +75,7 @@ def steps(
         else:
             forward.append((shard, packet))
     decisions = [packet.control for packet in sorted(controls, key=lambda packet: packet.sequence) if packet.control is not None]
+    kernel.gates = queue_shedders(bound.shed)
     kernel.feed(mine, decisions, now_ns)
     forward += [(shard, _with_reached(packet, kernel)) for packet in controls if not stage.is_last]
     crossing: dict[str, list[Answer]] = {output: [] for output in stage.exchanges}

@@ -1,4 +1,4 @@
-"""How many rows micro-batches must lose so that the answers come soon enough: a controller of the gate, not of queues."""
+"""How much work of operators a micro-batch has time for, so that its answers come soon enough."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from penstock.qos.capacity.batch_costs import fitted
 
-#: Micro-batches that are remembered, and how much of the rate before counts beside the newest.
-_REMEMBERED, _FADING = 60, 0.5
-#: What a row that is left out costs, compared with one that is not: it is read and packed all the same.
-_LEFT_OUT = 0.1
-#: Part of the latency that is aimed at, and how far the share must fall below the present one before fewer rows are left out.
-_HEADROOM, _SLACK = 0.8, 0.05
-#: No two micro-batches begin within this time.
-_SHORTEST_S = 1e-3
+#: Micro-batches that are remembered.
+_REMEMBERED = 60
+#: Part of the latency that is aimed at; the rest is for what nobody foresees.
+_HEADROOM = 0.8
+#: Of what a row costs outside operators, the part that is spent before it can be left out: it is read and judged all the same.
+_READ = 0.5
+#: A micro-batch whose rows have waited too long already gets this part of the usual time at least, or nothing would ever end.
+_LEAST_TIME = 0.3
+#: How much of the newest surprise counts, when it is a bad one and when it is a good one, and what is believed at most.
+_WORSE, _BETTER, _LEAST_DRIFT, _MOST_DRIFT = 0.5, 0.2, 0.7, 2.0
+#: By how much less is used after a promise was broken although nothing seemed too much, and how fast that is forgotten.
+_CORRECTION, _RELAXATION_PER_S, _LEAST_CORRECTION = 0.98, 0.01 / 60, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +27,23 @@ class MeasuredBatch:
 
     Parameters
     ----------
-    rows, shed
-        That were asked for, and those among them that were left out.
-    seconds, since_s
-        How long it took, and how long ago the one before it began.
+    rows
+        Read, of all streams.
+    seconds, work_s
+        How long it took, and how long its operators worked at the same time as each other.
     """
 
     rows: int
-    shed: int
     seconds: float
-    since_s: float
+    work_s: float
 
 
 class BatchLoad:
-    """Learns what micro-batches cost and says which share of their rows has to be left out.
+    """Learns what micro-batches cost beside the work of operators, and says how long operators may work in the next one.
 
     A row waits for the micro-batch that takes it in and for its end, so the latency of the oldest is the time between two
-    micro-batches and the length of one. The share is chosen so that the next micro-batch, with the rows that have come
-    meanwhile, is short enough. It rises at once, and falls slowly and only by more than a twentieth.
+    micro-batches and the length of one. Both are bounded: a micro-batch may take half of the latency that is aimed at, and less
+    where its rows have waited longer than that before it began.
 
     Parameters
     ----------
@@ -49,76 +52,95 @@ class BatchLoad:
     trigger_s
         Time between micro-batches; 0: they follow each other at once.
 
+    Notes
+    -----
+    Rates alone decide, before anything is late; what was measured corrects them: a micro-batch that took longer than was expected
+    makes the next one smaller, and so does `correct`. In the book's words this is the predictive trigger with feedback.
+
+    References
+    ----------
+    [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Sections 7.3 and 10.6.4.
+
     Examples
     --------
-    >>> load = BatchLoad(latency_s=2.0)
+    >>> load = BatchLoad(latency_s=2.5)
     >>> for rows in range(1000, 9000, 500):
-    ...     share = load.hear(MeasuredBatch(rows, 0, 0.2 + rows * 2e-4, 0.2 + rows * 2e-4), most=0.9)
-    >>> round(share, 2)
-    0.72
+    ...     load.hear(MeasuredBatch(rows, 0.2 + rows * 3e-4, rows * 2e-4))
+    >>> round(load.room_s(rows=3000, waited_s=0.5), 2), round(load.room_s(rows=3000, waited_s=1.5), 2)
+    (0.65, 0.15)
+    >>> round(load.entry_s * 1e6, 1)
+    50.0
     """
 
     def __init__(self, latency_s: float, trigger_s: float = 0.0) -> None:
-        self._longest_s = self._longest(latency_s, trigger_s)
-        self._trigger_s = trigger_s
+        self._aim_s = _HEADROOM * latency_s
+        self._longest_s = self._longest(trigger_s)
+        #: Rows, and seconds beside the work of operators.
         self._batches: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
-        self._rate: float | None = None
-        self.share = 0.0
-        self._excess = 0.0
-        self._line: tuple[float, float] | None = None
+        self._fixed_s = self._row_s = 0.0
+        self._drift = self._correction = 1.0
+        self._expected_s: float | None = None
 
-    @staticmethod
-    def _longest(latency_s: float, trigger_s: float) -> float:
+    def _longest(self, trigger_s: float) -> float:
         """How long a micro-batch may take."""
-        aim = _HEADROOM * latency_s
-        return min(aim - trigger_s, trigger_s) if trigger_s >= aim / 2 else aim / 2
+        half = self._aim_s / 2
+        return min(self._aim_s - trigger_s, trigger_s) if trigger_s >= half else half
 
-    def hear(self, batch: MeasuredBatch, most: float) -> float:
-        """Learn from a micro-batch; the share that is to be left out from now on.
+    def go_on_from(self, other: BatchLoad) -> None:
+        """Take over what another one has learnt, of the same run with other queries."""
+        self._batches.extend(other._batches)
+        self._fixed_s, self._row_s, self._drift = other._fixed_s, other._row_s, other._drift
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to go by."""
+        return bool(self._batches)
+
+    @property
+    def entry_s(self) -> float:
+        """What a row costs between reading and the first operator, if it is not left out."""
+        return (1 - _READ) * self._row_s
+
+    def hear(self, batch: MeasuredBatch) -> None:
+        """Learn from a micro-batch."""
+        if batch.rows:
+            self._batches.append((batch.rows, max(batch.seconds - batch.work_s, 0.0)))
+            found = fitted(list(self._batches), 1, 0.0)
+            if not found.most_rows:  # too few for a line
+                self._fixed_s, self._row_s = self._batches[-1][1], 0.0
+            elif not found.estimated or not self._row_s:  # micro-batches that are all alike say nothing new
+                self._fixed_s, self._row_s = found.fixed_s, found.row_s
+        if self._expected_s:
+            surprise = batch.seconds / self._expected_s
+            weight = _WORSE if surprise > self._drift else _BETTER
+            drift = (1 - weight) * self._drift + weight * surprise
+            self._drift = min(max(drift, _LEAST_DRIFT), _MOST_DRIFT)
+        self._expected_s = None
+
+    def room_s(self, rows: float, waited_s: float) -> float:
+        """How long operators may work on a micro-batch, with what its rows cost from their first step behind reading on.
 
         Parameters
         ----------
-        most
-            The greatest share that may be.
+        rows
+            That it reads, of all streams.
+        waited_s
+            How long the oldest of them has waited.
         """
-        worth = batch.rows - batch.shed * (1 - _LEFT_OUT)
-        if batch.rows:
-            self._batches.append((worth, batch.seconds))
-        rate = batch.rows / batch.since_s if batch.since_s > _SHORTEST_S else None
-        if rate is not None:
-            # What comes faster than before must be met at once.
-            known = self._rate
-            self._rate = rate if known is None or rate > known else _FADING * known + (1 - _FADING) * rate
-        self._excess = self._needed(batch.seconds)
-        needed = min(self._excess, most)
-        if needed > self.share:
-            self.share = needed
-        elif needed < self.share - _SLACK or not needed:
-            self.share = max((self.share + needed) / 2, needed) if needed > 0 or self.share > _SLACK else 0.0
-        self.share = min(self.share, most)
-        return self.share
+        time_s = min(self._longest_s, max(self._aim_s - waited_s, _LEAST_TIME * self._longest_s))
+        return max(time_s * self._correction / self._drift - self._beside_s(rows), 0.0)
 
-    @property
-    def excess(self) -> float:
-        """The share that would have to be left out, whatever may be; 0 if nothing must be."""
-        return self._excess
+    def expect(self, rows: float, work_s: float) -> None:
+        """Note what the next micro-batch should take, to compare it with what it will have taken."""
+        self._expected_s = self._beside_s(rows) + work_s
 
-    def _needed(self, last_s: float) -> float:
-        """For the next micro-batch: rows come for as long as the last one took."""
-        if not self._rate:
-            return 0.0
-        fixed_s, row_s = self._costs(last_s)
-        rows = self._rate * max(self._trigger_s, self._longest_s, last_s)
-        if not rows or not row_s:
-            return 0.0
-        return min(max((fixed_s + row_s * rows - self._longest_s) / (row_s * rows * (1 - _LEFT_OUT)), 0.0), 1.0)
+    def _beside_s(self, rows: float) -> float:
+        return self._fixed_s + _READ * self._row_s * rows
 
-    def _costs(self, last_s: float) -> tuple[float, float]:
-        """For a micro-batch and for each of its rows; nothing while that cannot be told and the last one was short enough."""
-        found = fitted(list(self._batches), 1, 0.0)
-        if not found.estimated and found.row_s > 0:
-            self._line = found.fixed_s, found.row_s
-        if self._line is not None:  # micro-batches that are all alike say nothing new
-            return self._line
-        worth = self._batches[-1][0] if self._batches else 0.0
-        return (0.0, last_s / worth) if worth and last_s > self._longest_s else (0.0, 0.0)
+    def correct(self) -> None:
+        """A promise was broken although nothing seemed too much: use less from now on."""
+        self._correction = max(self._correction * _CORRECTION, _LEAST_CORRECTION)
+
+    def relax(self, seconds: float) -> None:
+        """Nothing was broken for so long: use more again."""
+        self._correction = min(self._correction + _RELAXATION_PER_S * seconds, 1.0)

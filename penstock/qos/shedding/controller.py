@@ -149,6 +149,13 @@ class SheddingController:
         shares = self._suspensions.over(self._shares)
         return LoadEstimate(self._model.load(rates), self._load(rates) + waiting, excess, residual, shares, suspended)
 
+    def go_on_from(self, other: SheddingController) -> None:
+        """Take over what another one sheds, whose places or prices are not the newest any more."""
+        here = {each.place: each for each in self._shedders}
+        self._active = [here[each.place] for each in other._active if each.place in here]
+        self._shares = {each.place: min(other._shares[each.place], each.capacity) for each in self._active}
+        self._suspensions.closed = dict(other._suspensions.closed)
+
     def _load(self, rates: Rates) -> float:
         return self._model.load(rates, self._suspensions.over(self._shares))
 

@@ -198,7 +198,7 @@ class LocalRunner:
         leaving: list[tuple[int, Packet]] = []
         for shard in range(self.job.shards):
             mine = [self._wire(packet) for target, packet in arriving if target == shard]
-            result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine, now_ns)
+            result = step(self.kernels[stage.level, shard], stage, shard, self.job.shards, mine, now_ns, self._decisions)
             leaving += result.forward
             self._loop += result.loop
             self.collected.refused += result.refused

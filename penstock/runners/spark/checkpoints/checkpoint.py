@@ -6,6 +6,8 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from penstock.runners.spark.ownership.claims import IDENTITY, Writer
 #: Records without which a checkpoint cannot be continued; each has a copy.
 SETTLED = (IDENTITY.name, "shards", "now_us", "plan")
 #: What a run has learnt: without it, it learns again.
-LEARNT = ("orders", "joins", "policy", "contracts", "costs")
+LEARNT = ("orders", "joins", "policy", "contracts", "costs", "losses")
 #: Those that a start adds to a checkpoint of an earlier version.
 ADDED_LATER = (IDENTITY.name,)
 #: State format of checkpoints that do not say which they have.
@@ -204,23 +206,40 @@ def entries(checkpoint: Path, log: str) -> list[int]:
 
 def decisions_planned(checkpoint: Path, epoch: int) -> int:
     """How many decisions a micro-batch and those before it take in."""
-    return batch_planned(checkpoint, epoch)[0]
+    return batch_planned(checkpoint, epoch).decisions
 
 
-def batch_planned(checkpoint: Path, epoch: int) -> tuple[int, int]:
-    """The same, and when Spark planned the micro-batch, in milliseconds since 1970: a repeated one has the same time."""
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """What Spark has written of a micro-batch before it ran; a repeated one has the same.
+
+    Parameters
+    ----------
+    decisions
+        How many decisions it and those before it take in.
+    planned_ms
+        When Spark planned it, in milliseconds since 1970.
+    offsets
+        How far each source is read, by name, in JSON.
+    """
+
+    decisions: int
+    planned_ms: int
+    offsets: Mapping[str, str]
+
+
+def batch_planned(checkpoint: Path, epoch: int) -> PlannedBatch:
+    """What is known of a micro-batch that has been planned."""
     file = checkpoint / "spark" / "offsets" / str(epoch)
     try:
         # A version and something about the micro-batch, then a line for each source: its name and its offset.
         _, about, *offsets = file.read_text().splitlines()
         planned_ms = int(json.loads(about).get("batchTimestampMs", 0))
-        for line in offsets:
-            name, _, offset = line.partition(":")
-            if name == CONTROL_NAME:
-                return int(json.loads(offset)["decisions"]), planned_ms
-    except (OSError, ValueError, KeyError) as failure:
+        found = {name: offset for name, _, offset in (line.partition(":") for line in offsets)}
+        decisions = int(json.loads(found[CONTROL_NAME])["decisions"]) if CONTROL_NAME in found else 0
+    except (OSError, ValueError, KeyError, TypeError) as failure:
         raise DamagedRecord(file, f"of Spark cannot be read ({failure})") from failure
-    return 0, planned_ms
+    return PlannedBatch(decisions, planned_ms, found)
 
 
 def is_copy(checkpoint: Path, identity: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.model.elements import PLAN
@@ -12,11 +13,13 @@ from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, batch_plan
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What is in force in a micro-batch; `planned_ms` is when Spark planned it, in milliseconds since 1970."""
+    """What is in force in a micro-batch; `planned_ms` and `offsets` as `PlannedBatch` has them."""
 
+    epoch: int
     edition: Edition
     decisions: Decisions
     planned_ms: int
+    offsets: Mapping[str, str]
 
 
 class Editions:
@@ -33,13 +36,13 @@ class Editions:
 
     def at(self, epoch: int) -> BatchContext:
         """What is in force in a micro-batch; they are asked for in order."""
-        planned, planned_ms = batch_planned(self._checkpoint.directory, epoch)
-        found = self._checkpoint.control.read(self._read, planned)
+        planned = batch_planned(self._checkpoint.directory, epoch)
+        found = self._checkpoint.control.read(self._read, planned.decisions)
         for kind, detail in found:
             if kind == PLAN:
                 self._newest = Edition.from_json(detail)
         self._decisions = self._decisions.followed_by(found)
-        self._read = max(self._read, planned)
+        self._read = max(self._read, planned.decisions)
         if self._newest is None:
             self._newest = self._checkpoint.first_edition()
-        return BatchContext(self._newest, self._decisions, planned_ms)
+        return BatchContext(epoch, self._newest, self._decisions, planned.planned_ms, planned.offsets)

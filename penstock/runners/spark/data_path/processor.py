@@ -26,7 +26,7 @@ from penstock.runners.shard import StepResult, make_kernel, steps
 from penstock.runners.spark.data_path.answer_files import Targets
 from penstock.runners.spark.data_path.bundles import Stored
 from penstock.runners.spark.data_path.exchange import batch_id, query_id
-from penstock.runners.spark.data_path.local_properties import time_of_batch_ns
+from penstock.runners.spark.data_path.local_properties import decisions_of_batch, time_of_batch_ns
 from penstock.runners.spark.data_path.packet_rows import packed_rows
 from penstock.runners.spark.data_path.quarantine import Quarantine, write_refused
 from penstock.runners.spark.data_path.shard_ids import shard_ids
@@ -125,7 +125,8 @@ class ShardTask:
         live, restored = self._kernel(shard)
         arrived = time.perf_counter_ns()
         result = StepResult()
-        for part in steps(live.kernel, self.host.stage, shard, self.host.shards, packets, time_of_batch_ns()):
+        decided = decisions_of_batch(self.host.run)
+        for part in steps(live.kernel, self.host.stage, shard, self.host.shards, packets, time_of_batch_ns(), decided):
             # Earlier pieces leave at once; with the last one go the reports, behind the state.
             yield from self._leave(result, shard, [], NEVER)
             result = part

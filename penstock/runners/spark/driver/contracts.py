@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.lowering.jobs import Job
+from penstock.model.qos import Measure, Priority
 from penstock.model.service import ChosenPolicy
 from penstock.qos.contract_meter import amount
 from penstock.qos.optimizer.decision_table import DEFAULT, DecisionTable
@@ -15,6 +16,7 @@ from penstock.qos.optimizer.optimizer import Action, Decision, Optimizer, Sheddi
 from penstock.qos.optimizer.scores import Observation
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.latency import BatchClock
+from penstock.runners.spark.driver.losses import Losses
 from penstock.runners.spark.driver.policies import Policies
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
@@ -34,15 +36,18 @@ class ContractController(Listener):
     ----------
     has_budget
         Whether work can wait: without a budget all of it is done in every micro-batch, and no order of work is better.
+    losses
+        Who decides about loss hears whether latencies that must be kept are kept.
     """
 
     name = "penstock-contracts"
 
     def __init__(
-        self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None], has_budget: Callable[[], bool]
-    ) -> None:
+        self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None], has_budget: Callable[[], bool],
+        losses: Losses,
+    ) -> None:  # fmt: skip
         super().__init__(report)
-        self._job, self._checkpoint, self._has_budget = job, checkpoint, has_budget
+        self._job, self._checkpoint, self._has_budget, self._losses = job, checkpoint, has_budget, losses
         self._policies = Policies(checkpoint)
         known = checkpoint.recall(CONTRACTS) or {}
         self._meter = contract_meter(job, known.get("began"))
@@ -71,6 +76,8 @@ class ContractController(Listener):
     def _look(self, found: Sequence[Observation], report: BatchReport, now_s: float) -> None:
         if self._meter.crosses_boundary(now_s, now_s - self._looked_s):
             self._optimizer.expects_anew()
+        if self._losses.controller is not None:
+            self._losses.controller.correct(any(map(_is_late, found)), now_s - self._looked_s)
         self._looked_s = now_s
         self._optimizer.strategy = report.policy
         self._optimizer.table = self._table(report.policy)
@@ -121,6 +128,10 @@ class ContractController(Listener):
     def _remember(self) -> None:
         known = {"began": self._meter.began, "own": self._own, "optimizer": self._optimizer.snapshot()}
         self._checkpoint.remember(CONTRACTS, known)
+
+
+def _is_late(item: Observation) -> bool:
+    return item.is_violated and item.expectation.measure is Measure.LATENCY and item.priority is Priority.MUST_SATISFY
 
 
 def _keys(decision: Decision) -> set[Any]:

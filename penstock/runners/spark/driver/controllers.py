@@ -19,7 +19,7 @@ from penstock.runners.spark.driver.memory import MemoryController, begin_sharing
 from penstock.runners.spark.driver.prices import PriceController
 from penstock.runners.spark.driver.report_listener import Listener
 from penstock.runners.spark.driver.reports import BatchReport
-from penstock.runners.spark.driver.shedding import ShedController
+from penstock.runners.spark.driver.shedding import LossController
 
 Report = Callable[[], BatchReport | None]
 
@@ -67,11 +67,10 @@ class Controllers:
         has_deadlines = any(terms.has_validity for stage in job.stages for terms in stage.graph.terms.values())
         self._prices = PriceController(job, control, self._last_report, lambda: self._learns and (self.has_budget or has_deadlines))
         found.append(self._prices)
-        contracts = ContractController(job, self._checkpoint, self._last_report, lambda: self.has_budget)
+        contracts = ContractController(job, self._checkpoint, self._last_report, lambda: self.has_budget, self._launch.losses)
         found += [contracts] if contracts.is_needed else []
-        shedding = ShedController(job, self._checkpoint, self._last_report, self._launch.options.trigger)
-        found += [shedding] if shedding.is_needed else []
         cores = int(self._launch.spark.sparkContext.defaultParallelism)
+        self._launch.losses.controller = self._loss_controller(job, cores)
         found.append(CostRecorder(job, self._checkpoint, self._last_report, cores, self.prices))
         topics = asked_streams(job)
         if topics:
@@ -79,6 +78,16 @@ class Controllers:
         for listener in found:
             listener.start(self._is_active)
         self._listening = found
+
+    def _loss_controller(self, job: Job, cores: int) -> LossController | None:
+        """Who decides about loss. What is processed once and then stops has no latency to keep, whatever contracts say."""
+        if self._launch.options.available_now:
+            return None
+        found = LossController(job, self._checkpoint, self._last_report, self.prices, self._launch.options.trigger, cores)
+        before = self._launch.losses.controller
+        if before is not None:
+            found.go_on_from(before)
+        return found if found.is_needed else None
 
     def shared_among(self, job: Job) -> MemorySharing | None:
         """How the limit of memory will be shared when the queries are others; None: there is none.

@@ -162,8 +162,13 @@ def _operators(job: Job, report: BatchReport) -> Iterator[tuple[str, frozenset[s
 
 def rows_arrived(job: Job, report: BatchReport) -> int:
     """Rows that the streams brought with this micro-batch; one that several entries read counts once."""
+    return sum(arrived_by_stream(job, report).values())
+
+
+def arrived_by_stream(job: Job, report: BatchReport) -> dict[str, int]:
+    """The same for each stream."""
     arrived = {name: counters.get("arrived", 0) for name, counters in report.entries.items()}
-    return sum(max(arrived.get(name, 0) for name in names) for names in _entries_by_stream(job).values())
+    return {stream: max(arrived.get(name, 0) for name in names) for stream, names in _entries_by_stream(job).items()}
 
 
 def set_aside(job: Job, report: BatchReport) -> dict[str, int]:

@@ -21,6 +21,7 @@ from penstock.runners.spark.data_path.pipeline import answers, direct_answers
 from penstock.runners.spark.data_path.processor import FILE
 from penstock.runners.spark.data_path.sinks import DriverSink, ShardSink, SparkSink
 from penstock.runners.spark.driver.deployment import Deployment, Deployments
+from penstock.runners.spark.driver.losses import Losses
 
 
 class Delivery:
@@ -33,10 +34,13 @@ class Delivery:
         Tells what a micro-batch belongs to.
     base
         The edition with which the run begins; tasks know that one by themselves.
+    losses
+        Tells what a micro-batch leaves out.
     """
 
-    def __init__(self, editions: Editions, deployments: Deployments, base: Deployment, loop: Loop) -> None:
+    def __init__(self, editions: Editions, deployments: Deployments, base: Deployment, loop: Loop, losses: Losses) -> None:
         self._editions = editions
+        self._losses = losses
         self._deployments = deployments
         self._base = base
         self._loop = loop
@@ -59,9 +63,10 @@ class Delivery:
         context, run = self._editions.at(epoch), self._base.host.run
         self.current = self._deployments.of(context.edition)
         is_base = self.current.edition.number == self._base.edition.number
+        decided = context.decisions.about(self.current.early_filters).leaving_out(self._losses.of(epoch, context))
         properties = {
             edition_property(run): "" if is_base else self.current.encoded_parts,
-            decisions_property(run): context.decisions.about(self.current.early_filters).text,
+            decisions_property(run): decided.text,
             TIME_PROPERTY: str(context.planned_ms),
         }
         for name, text in properties.items():

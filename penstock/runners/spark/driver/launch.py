@@ -24,6 +24,7 @@ from penstock.runners.spark.driver.budget import decide_budget, share_of_shard
 from penstock.runners.spark.driver.delivery import Delivery
 from penstock.runners.spark.driver.deployment import Deployments, Functions
 from penstock.runners.spark.driver.kafka_partitions import ask_partitions, asked_streams
+from penstock.runners.spark.driver.losses import Losses
 from penstock.runners.spark.driver.policies import Policies, Told
 
 
@@ -64,6 +65,7 @@ class Launch:
         checkpoint.control.note_stop(False)
         decide_budget(checkpoint.control, self._budget_of_shard())
         Policies(checkpoint).begin(options.policy)
+        self.losses = Losses(checkpoint)
 
     def start(self, edition: Edition) -> tuple[Any, Delivery]:
         """The Spark query of an edition, and what becomes of its micro-batches."""
@@ -75,7 +77,8 @@ class Launch:
         read = partial(read_stream, self.spark, control=control)
         frame = application_frame(deployment.host, deployment.streams, read, controls)
         ask_partitions(self.spark, asked_streams(deployment.job), checkpoint.control)
-        delivery = Delivery(Editions(checkpoint), self.deployments, deployment, loop)
+        self.losses.begin()
+        delivery = Delivery(Editions(checkpoint), self.deployments, deployment, loop, self.losses)
         writer = frame.writeStream.queryName(catalog.name.replace(".", "_"))
         writer = writer.foreachBatch(delivery).option("checkpointLocation", checkpoint.spark)
         if self.options.available_now:

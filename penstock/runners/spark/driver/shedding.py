@@ -1,143 +1,274 @@
-"""Loss on the driver: when micro-batches take too long for what was promised, rows are left out before the shuffle."""
+"""Loss on the driver: a micro-batch that would take too long for what was promised begins with fewer rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
+from penstock.kernel.work import Place, Price
 from penstock.lowering.jobs import Job
-from penstock.lowering.sheddable import SheddableEntry
+from penstock.lowering.loss_paths import entrance, query_paths, shedders
+from penstock.lowering.sheddable import drop_detail
 from penstock.model.durations import micros_of
-from penstock.model.elements import SHED
+from penstock.model.elements import BUDGET
 from penstock.model.qos import Measure, Priority
 from penstock.qos.optimizer.optimizer import Action
 from penstock.qos.shedding.batch_load import BatchLoad, MeasuredBatch
+from penstock.qos.shedding.controller import LoadEstimate, SheddingController, SheddingSettings
+from penstock.qos.shedding.load import LoadModel
+from penstock.qos.shedding.placement import PlacedShedder
+from penstock.runners.queue_shedding import place_name
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
-from penstock.runners.spark.driver.latency import BatchClock
-from penstock.runners.spark.driver.report_listener import Listener
+from penstock.runners.spark.checkpoints.editions import BatchContext
+from penstock.runners.spark.data_path.sources import source_name
+from penstock.runners.spark.driver.arrivals import Arrivals
+from penstock.runners.spark.driver.counters import arrived_by_stream
+from penstock.runners.spark.driver.losses import Shed
 from penstock.runners.spark.driver.reports import BatchReport
-from penstock.runners.spark.driver.service import sheddable
+from penstock.runners.spark.driver.service import terms_of
 
 #: Micro-batches of which nothing is learnt: workers start, loops are compiled.
 _WARM_UP = 2
-#: Smaller changes of a share are not worth a decision.
-_STEP = 0.02
+#: Micro-batches after which places are chosen anew, with newer prices.
+_REPLAN = 10
+#: How much of the newest figure counts, where figures of micro-batches are evened out.
+_NEWEST = 0.3
+#: Work that there is always time for; with none at all shares would have no meaning.
+_LEAST_ROOM_S = 1e-3
+#: A query that had nothing to do for so long was idle: rows that come then have not waited.
+_IDLE_S = 0.2
+#: Changes of what is left out that are worth a line in the history, and the time between two such lines.
+_WORTH_TELLING, _PAUSE_S = 0.1, 3.0
+#: Shares below this are none.
+_LEAST_SHARE = 0.001
 
 
-class ShedController(Listener):
-    """Hears the reports of micro-batches and writes `shed` decisions when shares change.
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where rows can be left out, and who decides where they are."""
+
+    model: LoadModel
+    placed: Mapping[Place, PlacedShedder]
+    controller: SheddingController
+
+    def detail(self, place: Place, share: float) -> Mapping[str, Any]:
+        return drop_detail(self.placed[place].drop, round(share, 3))
+
+
+class LossController:
+    """Says how many rows of each entry, and in front of which operators, a micro-batch leaves out.
+
+    It knows how many rows the micro-batch has, from offsets where these tell and from the rates of the streams where not; what
+    micro-batches cost beside the work of operators (`BatchLoad`); and what operators cost, by their prices. The rest is
+    load shedding as in the simulator: places of most worth, least error first, all rows again when the load falls.
 
     Parameters
     ----------
+    report
+        The newest micro-batch.
+    prices
+        Of operators, by port, as they have been measured.
     trigger
         Time between micro-batches; None: they follow each other at once.
+    cores
+        That shards run on.
+
+    References
+    ----------
+    [chakravarthy2009] Chakravarthy, Jiang. Stream Data Processing: A Quality of Service Perspective. Chapter 7.
     """
 
-    name = "penstock-shedding"
-
-    def __init__(self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None], trigger: str | None) -> None:
-        super().__init__(report)
-        self._job, self._checkpoint = job, checkpoint
-        self._entries = sheddable(job)
-        bounds = [
-            (min(corner for piece in latency.graph.intervals for corner in (piece.y1, piece.y2)), query)
-            for query, contract in job.contracts.items()
-            if (latency := contract.of(Measure.LATENCY)) is not None and latency.priority is Priority.MUST_SATISFY
-        ]
-        #: The strictest latency that must be kept, and whose it is.
-        self._latency_s, self._asking = min(bounds, default=(0.0, ""))
-        self._load = BatchLoad(self._latency_s, micros_of(trigger, "trigger") / 1e6 if trigger else 0.0)
-        self._clock = BatchClock()
-        self._heard = 0
-        self._before = {entry.entry: (0, 0) for entry in self._entries}
-        self._shares = self._decided()
-        self._cannot = False
+    def __init__(
+        self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None],
+        prices: Callable[[], Mapping[str, Sequence[Price]]], trigger: str | None, cores: int,
+    ) -> None:  # fmt: skip
+        self._job, self._checkpoint, self._report, self._prices = job, checkpoint, report, prices
+        self._latency_s, self._asking = _strictest_latency(job)
+        self._trigger_s = micros_of(trigger, "trigger") / 1e6 if trigger else 0.0
+        self._parallel = job.shards / ceil(job.shards / max(cores, 1))
+        self._load = BatchLoad(self._latency_s, self._trigger_s)
+        self._paths = query_paths(job, job.contracts)
+        self._weights = {query: terms_of(job, query).weight for query in job.outputs}
+        entries = {source.route.entry: source.route.stream.name for stage in job.stages for source in stage.sources}
+        self._streams = entries
+        self._arrivals = Arrivals({stream: source_name(stream) for stream in entries.values()})
+        #: Part of the rows of an entry that its queries ask for, and totals up to the last micro-batch.
+        self._asked = dict.fromkeys(entries, 1.0)
+        self._totals: dict[str, tuple[int, int]] = {}
+        self._budget_s: float | None = None
+        self._decisions_read = 0
+        self._heard, self._epoch = 0, -1
+        self._planned_ms: int | None = None
+        self._last: BatchReport | None = None
+        self._places: _Places | None = None
+        self._told, self._told_ms, self._cannot = 0.0, 0, False
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything may be left out, or still is by a decision of an earlier run."""
-        return bool(self._shares) or bool(self._entries and self._latency_s)
+        """Whether there is a latency to keep, and anything may be lost for it."""
+        return bool(self._latency_s) and any(path.max_error for path in self._paths)
 
-    def _decided(self) -> dict[str, float]:
-        control = self._checkpoint.control
-        known = {detail["entry"]: float(detail["share"]) for kind, detail in control.read(0, len(control)) if kind == SHED}
-        return {entry: share for entry, share in known.items() if share}
+    def go_on_from(self, other: LossController) -> None:
+        """Take over what another one has learnt, before queries came or went."""
+        self._load.go_on_from(other._load)
+        self._heard, self._epoch, self._last = other._heard, other._epoch, other._last
+        self._planned_ms = other._planned_ms
+        if self._streams.values() == other._streams.values():
+            self._arrivals = other._arrivals
 
-    def hear(self, report: BatchReport) -> None:
-        times = self._clock.hear(self._job, report)
-        asked, shed = self._new_rows(report)
-        self._heard += 1
-        if self._heard <= _WARM_UP or not self._latency_s:
-            if self._heard == 1 and not self._latency_s:
-                self._leave_out({}, report)
-            return
-        total = sum(asked.values())
-        most = sum(entry.most * asked[entry.entry] for entry in self._entries) / total if total else 0.0
-        batch = MeasuredBatch(total, sum(shed.values()), report.duration_ms / 1000, times.since_ms / 1000)
-        share = self._load.hear(batch, most)
-        self._leave_out(self._allotted(share * total, asked) if total else dict(self._shares), report)
-        self._complain(report, most)
+    def correct(self, is_broken: bool, seconds: float) -> None:
+        """Hear whether answers were too late in the last seconds, as measured: if so, use less of the time there is."""
+        if is_broken:
+            self._load.correct()
+        else:
+            self._load.relax(seconds)
 
-    def _new_rows(self, report: BatchReport) -> tuple[dict[str, int], dict[str, int]]:
-        """Rows since the last micro-batch that queries asked for, by entry, and those of them that were left out."""
-        asked, shed = {}, {}
-        for entry in self._entries:
-            counted = report.entries.get(entry.entry, {})
-            now = counted.get("read", 0) - counted.get("filtered", 0), counted.get("shed", 0)
-            before = self._before[entry.entry] if self._heard else now
-            asked[entry.entry], shed[entry.entry] = (max(new - old, 0) for new, old in zip(now, before, strict=True))
-            self._before[entry.entry] = now
-        return asked, shed
+    # -- one micro-batch ----------------------------------------------------------------------------------------------
 
-    def _allotted(self, rows: float, asked: dict[str, int]) -> dict[str, float]:
-        """Shares that leave out so many rows together: of the least important queries first."""
-        found = {}
-        for entry in self._entries:
-            there = asked[entry.entry]
-            mine = min(rows, entry.most * there)
-            if mine > 0:
-                found[entry.entry] = mine / there
-            rows -= mine
+    def decide(self, context: BatchContext) -> Shed:
+        """What the micro-batch that begins leaves out."""
+        report = self._report()
+        if report is not None and report.epoch != self._epoch:
+            self._learn(report)
+        self._hear_budget()
+        before_ms, self._planned_ms = self._planned_ms, context.planned_ms
+        since_s = (context.planned_ms - before_ms) / 1000 if before_ms is not None else 0.0
+        rows = self._arrivals.expected(context.offsets, since_s)
+        if self._heard <= _WARM_UP or not self._load.is_known or not any(rows.values()):
+            return {}
+        places = self._places
+        if places is None or self._heard % _REPLAN == 0:
+            places = self._places = self._chosen_places(places)
+        found = self._estimate(places, rows, self._waited_s(since_s))
+        self._tell(places, found, rows, context)
+        return {self._name(place): places.detail(place, share) for place, share in found.shares.items() if share >= _LEAST_SHARE}
+
+    def _waited_s(self, since_s: float) -> float:
+        """How long the oldest rows have waited: since the micro-batch before was planned, if it left no pause."""
+        took_s = self._last.duration_ms / 1000 if self._last is not None else 0.0
+        return since_s if since_s <= max(took_s, self._trigger_s) + _IDLE_S else self._trigger_s
+
+    def _estimate(self, places: _Places, rows: Mapping[str, float], waited_s: float) -> LoadEstimate:
+        total = sum(rows.values())
+        room_s = self._load.room_s(total, waited_s)
+        room_s = max(room_s if self._budget_s is None else min(room_s, self._budget_s), _LEAST_ROOM_S)
+        rates = {entrance(entry): rows[stream] * self._asked[entry] / room_s for entry, stream in self._streams.items()}
+        found = places.controller.estimate(rates, self._waiting(places) if self._budget_s is not None else {})
+        self._load.expect(total, places.model.load(rates, found.shares) * room_s)
         return found
 
-    def _leave_out(self, wanted: dict[str, float], report: BatchReport) -> None:
-        by_name = {entry.entry: entry for entry in self._entries}
-        for name in sorted(self._shares.keys() | wanted.keys()):
-            share, before = wanted.get(name, 0.0), self._shares.get(name, 0.0)
-            if share == before or (share and abs(share - before) < _STEP):
-                continue
-            entry = by_name.get(name)
-            detail = entry.decision(share) if entry is not None else {"entry": name, "share": 0.0}
-            self._checkpoint.control.append(SHED, detail)
-            self._note(Action.SHED if share > before else Action.RESTORE, entry, share, report)
-            if share:
-                self._shares[name] = share
-            else:
-                self._shares.pop(name, None)
-
-    def _complain(self, report: BatchReport, most: float) -> None:
-        """Say once that more would have to be left out than contracts allow."""
-        cannot = self._load.excess > most + _STEP
-        if cannot and not self._cannot:
-            self._note(Action.CANNOT, None, self._load.excess, report)
-        self._cannot = cannot
-
-    def _note(self, action: Action, entry: SheddableEntry | None, share: float, report: BatchReport) -> None:
-        reasons = {
-            Action.SHED: f"micro-batches take longer than a latency of at most {self._latency_s:g} s of '{self._asking}' allows",
-            Action.RESTORE: "fewer rows come, or they cost less",
-            Action.CANNOT: f"{share:.0%} of the rows would have to be left out, and contracts do not allow that",
+    def _waiting(self, places: _Places) -> dict[Place, int]:
+        """Rows that a budget has left in queues; of operators with several inputs they count at the first."""
+        queues = self._last.operators if self._last is not None else {}
+        known = dict(sorted(places.model.figures, reverse=True))
+        return {
+            (node, known[node]): found["queue_rows"] for node, found in queues.items() if found.get("queue_rows") and node in known
         }
-        what = "" if entry is None else f"; {share:.1%} of the rows of {entry.entry} are left out, for {', '.join(entry.queries)}"
+
+    def _chosen_places(self, before: _Places | None) -> _Places:
+        """Places for shedders by the newest prices; those that are active stay so where they still have a place."""
+        model, placed = shedders(
+            self._job, self._paths, self._prices(), self._load.entry_s, self._parallel, self._may_lose_inside, self._weights
+        )
+        controller = SheddingController(model, placed, self._paths, SheddingSettings(headroom=1.0), self._weights)
+        if before is not None:
+            controller.go_on_from(before.controller)
+        return _Places(model, {each.place: each for each in placed}, controller)
+
+    def _may_lose_inside(self, query: str) -> bool:
+        """Estimates know which share of an entry was left out, not what is left out behind it."""
+        contract = self._job.contracts.get(query)
+        return contract is None or not contract.drop.compensate
+
+    def _name(self, place: Place) -> str:
+        return place[0] if place[0] in self._streams else place_name(place)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def _learn(self, report: BatchReport) -> None:
+        self._epoch, self._last = report.epoch, report
+        self._heard += 1
+        arrived = arrived_by_stream(self._job, report)
+        self._arrivals.hear(arrived)
+        self._count_asked(report)
+        if self._heard > _WARM_UP:
+            work_s = report.work_ns / 1e9 / self._parallel
+            self._load.hear(MeasuredBatch(sum(arrived.values()), report.duration_ms / 1000, work_s))
+
+    def _count_asked(self, report: BatchReport) -> None:
+        for entry in self._streams:
+            counted = report.entries.get(entry, {})
+            now = counted.get("read", 0), counted.get("read", 0) - counted.get("filtered", 0)
+            before = self._totals.get(entry)
+            self._totals[entry] = now
+            if before is not None and now[0] > before[0]:
+                part = (now[1] - before[1]) / (now[0] - before[0])
+                self._asked[entry] += _NEWEST * (min(max(part, 0.0), 1.0) - self._asked[entry])
+
+    def _hear_budget(self) -> None:
+        control = self._checkpoint.control
+        known = len(control)
+        for kind, detail in control.read(self._decisions_read, known):
+            if kind == BUDGET:
+                self._budget_s = None if detail.get("ns") is None else detail["ns"] / 1e9
+        self._decisions_read = known
+
+    # -- history ------------------------------------------------------------------------------------------------------
+
+    def _tell(self, places: _Places, found: LoadEstimate, rows: Mapping[str, float], context: BatchContext) -> None:
+        """Note when rows begin to be left out, when more or fewer are, when none are, and when more should be than may be."""
+        lost = max(found.shares.values(), default=0.0)
+        if not found.is_feasible and not self._cannot:
+            self._note(Action.CANNOT, places, found, rows, context)
+        self._cannot = not found.is_feasible
+        is_turn = bool(lost) != bool(self._told)
+        is_change = abs(lost - self._told) >= _WORTH_TELLING and context.planned_ms - self._told_ms >= 1000 * _PAUSE_S
+        if is_turn or is_change:
+            self._note(Action.SHED if lost > self._told else Action.RESTORE, places, found, rows, context)
+            self._told, self._told_ms = lost, context.planned_ms
+
+    def _note(self, action: Action, places: _Places, found: LoadEstimate, rows: Mapping[str, float], context: BatchContext) -> None:
+        last, total = self._last, sum(rows.values())
+        reasons = {
+            Action.SHED: f"{total:,.0f} rows have come for one micro-batch, more than can be processed within a latency of "
+            f"{self._latency_s:g} s of '{self._asking}'",
+            Action.RESTORE: "fewer rows come, or they cost less",
+            Action.CANNOT: f"{found.residual / max(found.offered, found.residual):.0%} of the work is too much even with all "
+            "loss that contracts allow",
+        }
+        took_s = last.duration_ms / 1000 if last is not None else 0.0
+        policy = last.policy if last is not None else ""
         self._checkpoint.history.append(
             {
-                "at_ms": round(report.batch_ns / 1e6), "epoch": report.epoch, "action": action.value, "strategy": report.policy,
-                "before": report.policy, "query": self._asking, "reason": reasons[action] + what, "scores": {},
+                "at_ms": context.planned_ms, "epoch": context.epoch, "action": action.value, "strategy": policy, "before": policy,
+                "query": self._asking, "reason": reasons[action] + self._losses_told(places, found), "scores": {},
                 "measured": [
                     {
-                        "query": self._asking, "measure": Measure.LATENCY.value, "measured": report.duration_ms / 1000,
-                        "expected": self._latency_s, "class": Priority.MUST_SATISFY.value, "is_kept": action is Action.RESTORE,
-                        "text": f"the micro-batch took {report.duration_ms / 1000:.2f} s, latency promised {self._latency_s:.2f} s",
+                        "query": self._asking, "measure": Measure.LATENCY.value, "measured": took_s, "expected": self._latency_s,
+                        "class": Priority.MUST_SATISFY.value, "is_kept": action is Action.RESTORE,
+                        "text": f"the micro-batch before took {took_s:.2f} s, latency promised {self._latency_s:.2f} s",
                     }
                 ],
             }
         )  # fmt: skip
+
+    def _losses_told(self, places: _Places, found: LoadEstimate) -> str:
+        queries = {path.id: path.query for path in self._paths}
+        told = []
+        for place, share in found.shares.items():
+            of = place[0] if place[0] in self._streams else f"those that come to {place[0]}"
+            mine = sorted({queries[path] for path in places.placed[place].paths})
+            told.append(f"{share:.1%} of the rows of {of} ({', '.join(mine)})")
+        return f"; left out: {'; '.join(told)}" if told else ""
+
+
+def _strictest_latency(job: Job) -> tuple[float, str]:
+    """The shortest latency that must be kept, and whose it is; 0 if there is none."""
+    bounds = [
+        (min(corner for piece in latency.graph.intervals for corner in (piece.y1, piece.y2)), query)
+        for query, contract in job.contracts.items()
+        if (latency := contract.of(Measure.LATENCY)) is not None and latency.priority is Priority.MUST_SATISFY
+    ]
+    return min(bounds, default=(0.0, ""))
