@@ -97,10 +97,10 @@ def pack(
     base
         Position of the first row where the source has no positions of its own.
     entry_filter
-        Judges rows that are sound and that the condition of the entry keeps.
+        Judges rows that are sound, that the condition of the entry keeps, and that are not left out.
     shedder
-        Leaves out some of the rows that are left then. They are counted, and what is known from them passes: promises, how far
-        time has come, values that are closed.
+        Leaves out some of the rows that the condition keeps. They are counted, and what is known from them passes: promises,
+        how far time has come, values that are closed.
     """
     for partition, part, positions in _by_partition(rows, base):
         yield from _pack_partition(part, positions, route, partition, base, entry_filter, shedder)
@@ -139,12 +139,17 @@ def _pack_partition(
     rows, positions = found.rows, found.positions
     good, bad = _sound(rows, route, partition)
     yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
-    wanted = good & _mask(rows, KEEP)
-    wanted, unjudged = _filtered(rows, positions, wanted, entry_filter) if entry_filter is not None else (wanted, ())
-    yield from _unjudged(rows, positions, unjudged, route, partition, first)
     batch = _entry_batch(rows, positions, good, route)
-    asked = wanted[good]
-    kept = _spared(batch, asked, partition, shedder)
+    asked = _mask(rows, KEEP)[good]
+    spared = _spared(batch, asked, partition, shedder)
+    kept = spared
+    unjudged: list[Unjudged] = []
+    if entry_filter is not None:  # filters may cost a lot, so they see only what is not left out
+        wanted = good.copy()
+        wanted[good] = spared
+        passed, unjudged = _filtered(rows, positions, wanted, entry_filter)
+        kept = passed[good]
+    yield from _unjudged(rows, positions, unjudged, route, partition, first)
     edges, derived, broken = derive(batch, route.stream, dict(route.kept), kept)
     edges |= _scope_edge(found.scopes, positions, route) | _time_edges(found, route)
     broken |= _after_listed(batch, found.listed, route)
@@ -158,8 +163,8 @@ def _pack_partition(
         yield shard, Packet(
             route.entry, PacketKind.ROWS, partition, first, shares.get(shard), newest, marks=tuple(routed.get(shard, ())),
             total=rows.num_rows + len(found.unreadable) if shard == home else 0,
-            filtered=int((~asked).sum()) - sum(len(item.rows) for item in unjudged) if shard == home else 0,
-            shed=int((asked & ~kept).sum()) if shard == home else 0, edges=edges, last=last,
+            filtered=int((~asked | (spared & ~kept)).sum()) - sum(len(item.rows) for item in unjudged) if shard == home else 0,
+            shed=int((asked & ~spared).sum()) if shard == home else 0, edges=edges, last=last,
         )  # fmt: skip
     # A row the query does not want is filtered, whatever else is wrong with it: shards would not see it either.
     if (kept & broken).any():

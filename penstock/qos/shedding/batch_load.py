@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from statistics import median
 
 from penstock.qos.capacity.batch_costs import fitted
 
@@ -11,8 +12,10 @@ from penstock.qos.capacity.batch_costs import fitted
 _REMEMBERED = 60
 #: Part of the latency that is aimed at; the rest is for what nobody foresees.
 _HEADROOM = 0.8
-#: Of what a row costs outside operators, the part that is spent before it can be left out: it is read and judged all the same.
+#: Of what a row costs outside operators, the part that is spent before it can be left out, while nobody has measured it.
 _READ = 0.5
+#: Micro-batches that lose less than this part of their rows tell what a row costs, others what it saves to leave one out.
+_HARDLY = 0.02
 #: A micro-batch whose rows have waited too long already gets this part of the usual time at least, or nothing would ever end.
 _LEAST_TIME = 0.3
 #: How much of the newest surprise counts, when it is a bad one and when it is a good one, and what is believed at most.
@@ -27,8 +30,8 @@ class MeasuredBatch:
 
     Parameters
     ----------
-    rows
-        Read, of all streams.
+    rows, shed
+        Read, of all streams, and left out of them before operators.
     seconds, work_s
         How long it took, and how long its operators worked at the same time as each other.
     """
@@ -36,6 +39,7 @@ class MeasuredBatch:
     rows: int
     seconds: float
     work_s: float
+    shed: int = 0
 
 
 class BatchLoad:
@@ -75,8 +79,9 @@ class BatchLoad:
     def __init__(self, latency_s: float, trigger_s: float = 0.0) -> None:
         self._aim_s = _HEADROOM * latency_s
         self._longest_s = self._longest(trigger_s)
-        #: Rows, and seconds beside the work of operators.
+        #: Rows, and seconds beside the work of operators; of those that lost rows what each lost row seems to have saved.
         self._batches: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self._savings: deque[float] = deque(maxlen=_REMEMBERED)
         self._fixed_s = self._row_s = 0.0
         self._drift = self._correction = 1.0
         self._expected_s: float | None = None
@@ -89,6 +94,7 @@ class BatchLoad:
     def go_on_from(self, other: BatchLoad) -> None:
         """Take over what another one has learnt, of the same run with other queries."""
         self._batches.extend(other._batches)
+        self._savings.extend(other._savings)
         self._fixed_s, self._row_s, self._drift = other._fixed_s, other._row_s, other._drift
 
     @property
@@ -99,23 +105,30 @@ class BatchLoad:
     @property
     def entry_s(self) -> float:
         """What a row costs between reading and the first operator, if it is not left out."""
-        return (1 - _READ) * self._row_s
+        found = median(self._savings) if self._savings else (1 - _READ) * self._row_s
+        return min(max(found, 0.0), self._row_s)
 
     def hear(self, batch: MeasuredBatch) -> None:
         """Learn from a micro-batch."""
-        if batch.rows:
-            self._batches.append((batch.rows, max(batch.seconds - batch.work_s, 0.0)))
-            found = fitted(list(self._batches), 1, 0.0)
-            if not found.most_rows:  # too few for a line
-                self._fixed_s, self._row_s = self._batches[-1][1], 0.0
-            elif not found.estimated or not self._row_s:  # micro-batches that are all alike say nothing new
-                self._fixed_s, self._row_s = found.fixed_s, found.row_s
+        beside_s = max(batch.seconds - batch.work_s, 0.0)
+        if batch.rows and batch.shed <= _HARDLY * batch.rows:
+            self._batches.append((batch.rows, beside_s))
+            self._fit()
+        elif batch.rows:
+            self._savings.append((self._fixed_s + self._row_s * batch.rows - beside_s) / batch.shed)
         if self._expected_s:
             surprise = batch.seconds / self._expected_s
             weight = _WORSE if surprise > self._drift else _BETTER
             drift = (1 - weight) * self._drift + weight * surprise
             self._drift = min(max(drift, _LEAST_DRIFT), _MOST_DRIFT)
         self._expected_s = None
+
+    def _fit(self) -> None:
+        found = fitted(list(self._batches), 1, 0.0)
+        if not found.most_rows:  # too few for a line
+            self._fixed_s, self._row_s = self._batches[-1][1], 0.0
+        elif not found.estimated or not self._row_s:  # micro-batches that are all alike say nothing new
+            self._fixed_s, self._row_s = found.fixed_s, found.row_s
 
     def room_s(self, rows: float, waited_s: float) -> float:
         """How long operators may work on a micro-batch, with what its rows cost from their first step behind reading on.
@@ -135,7 +148,7 @@ class BatchLoad:
         self._expected_s = self._beside_s(rows) + work_s
 
     def _beside_s(self, rows: float) -> float:
-        return self._fixed_s + _READ * self._row_s * rows
+        return self._fixed_s + (self._row_s - self.entry_s) * rows
 
     def correct(self) -> None:
         """A promise was broken although nothing seemed too much: use less from now on."""

@@ -94,9 +94,9 @@ class LossController:
         entries = {source.route.entry: source.route.stream.name for stage in job.stages for source in stage.sources}
         self._streams = entries
         self._arrivals = Arrivals({stream: source_name(stream) for stream in entries.values()})
-        #: Part of the rows of an entry that its queries ask for, and totals up to the last micro-batch.
+        #: Part of the rows of an entry that its queries ask for; rows read, not wanted and left out up to the last micro-batch.
         self._asked = dict.fromkeys(entries, 1.0)
-        self._totals: dict[str, tuple[int, int]] = {}
+        self._totals: dict[str, tuple[int, int, int]] = {}
         self._budget_s: float | None = None
         self._decisions_read = 0
         self._heard, self._epoch = 0, -1
@@ -192,20 +192,30 @@ class LossController:
         self._heard += 1
         arrived = arrived_by_stream(self._job, report)
         self._arrivals.hear(arrived)
+        lost = self._lost(report)
         self._count_asked(report)
         if self._heard > _WARM_UP:
             work_s = report.work_ns / 1e9 / self._parallel
-            self._load.hear(MeasuredBatch(sum(arrived.values()), report.duration_ms / 1000, work_s))
+            self._load.hear(MeasuredBatch(sum(arrived.values()), report.duration_ms / 1000, work_s, lost))
 
     def _count_asked(self, report: BatchReport) -> None:
+        """While rows are left out nobody knows which of them the filters behind would have rejected."""
         for entry in self._streams:
             counted = report.entries.get(entry, {})
-            now = counted.get("read", 0), counted.get("read", 0) - counted.get("filtered", 0)
+            now = counted.get("read", 0), counted.get("filtered", 0), counted.get("shed", 0)
             before = self._totals.get(entry)
             self._totals[entry] = now
-            if before is not None and now[0] > before[0]:
-                part = (now[1] - before[1]) / (now[0] - before[0])
-                self._asked[entry] += _NEWEST * (min(max(part, 0.0), 1.0) - self._asked[entry])
+            read, filtered, shed = (new - old for new, old in zip(now, before, strict=True)) if before is not None else (0, 0, 0)
+            if read > 0 and not shed:
+                self._asked[entry] += _NEWEST * (min(max(1 - filtered / read, 0.0), 1.0) - self._asked[entry])
+
+    def _lost(self, report: BatchReport) -> int:
+        """Rows that the micro-batch lost before operators; of a stream that several entries read the one counts that lost most."""
+        most: dict[str, int] = {}
+        for entry, stream in self._streams.items():
+            lost = report.entries.get(entry, {}).get("shed", 0) - self._totals.get(entry, (0, 0, 0))[2]
+            most[stream] = max(most.get(stream, 0), lost)
+        return sum(most.values())
 
     def _hear_budget(self) -> None:
         control = self._checkpoint.control
