@@ -20,8 +20,9 @@ from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.foreground import redirected
 
-#: In the second half of the time micro-batches come at least so far apart, and so many times as far as those of the first half:
-#: only micro-batches of few and of many rows tell what a micro-batch costs from what a row costs.
+#: A third of the time each. In the first part Java compiles and nothing is measured: what it shows of micro-batches is too slow by a
+#: multiple. In the third part micro-batches come at least so far apart, and so many times as far as those of the second: only
+#: micro-batches of few and of many rows tell what a micro-batch costs from what a row costs.
 _LEAST_TRIGGER_S, _TIMES = 2.5, 5.0
 _LOOK_SECONDS = 0.2
 #: Micro-batches that each part needs, those included that are not counted, and how long it may take at most.
@@ -43,9 +44,10 @@ def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, An
             spark = create_session(name, f"local[{cores}]", cores)
         try:
             with redirected(log, 2):
-                length = _process(_start(app, place, spark, cores), seconds / 2)
+                _process(_start(app, place / "warm-up", spark, cores), seconds / 3)
+                length = _process(_start(app, place, spark, cores), seconds / 3)
                 trigger = f"{round(1000 * max(_LEAST_TRIGGER_S, _TIMES * length))} milliseconds"
-                _process(_start(app, place, spark, cores, trigger), seconds / 2)
+                _process(_start(app, place, spark, cores, trigger), seconds / 3)
         finally:
             with redirected(log, 1, 2):
                 spark.stop()
