@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.errors import InvalidPlan, TypeMistake
-from penstock.expressions.nodes import TYPE_NAMES, Expr
+from penstock.expressions.nodes import TYPE_NAMES, Column, Expr
 from penstock.expressions.typing import DOUBLE, INTEGERS, LONG, NULL, NUMBERS, place_of, type_name, type_of
 from penstock.model.schema import Schema
 
@@ -94,6 +94,20 @@ class AggregateCall:
 
     def __str__(self) -> str:
         return default_name(self.function, self.argument, self.distinct, self.order)
+
+
+def column_of(call: AggregateCall, calls: list[AggregateCall]) -> Column:
+    """The column that holds the aggregate; it is added to `calls` unless they compute it already."""
+    for known in calls:
+        if known.computes_same_as(call):
+            return Column(known.name)
+    # Columns are compared without case, texts inside an argument are not: such a pair needs two names.
+    taken = {known.name.lower() for known in calls}
+    name, number_of_twin = call.name, 2
+    while name.lower() in taken:
+        name, number_of_twin = f"{call.name}#{number_of_twin}", number_of_twin + 1
+    calls.append(replace(call, name=name))
+    return Column(name)
 
 
 def default_name(function: str, argument: Expr | None, distinct: bool = False, order: tuple[Expr, ...] = ()) -> str:

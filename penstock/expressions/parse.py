@@ -22,7 +22,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from penstock.errors import InvalidPlan, Place, SyntaxMistake, suggestion
 from penstock.expressions.accepted_syntax import EXPRESSIONS, unknown_function
-from penstock.expressions.aggregates import CHOOSING, AggregateCall, default_name
+from penstock.expressions.aggregates import CHOOSING, AggregateCall, column_of, default_name
 from penstock.expressions.literals import folded_cast, no_decimals, number, shortened
 from penstock.expressions.nodes import Call, Column, Expr, Literal
 from penstock.expressions.strict import Expressions
@@ -181,16 +181,7 @@ class _Reading:
         if self.aggregates is None:
             message = f"the aggregate '{call}' cannot stand here; use it in SELECT or HAVING"
             raise SyntaxMistake(message, self.where(node))
-        for known in self.aggregates:
-            if known.computes_same_as(call):
-                return Column(known.name)
-        # Columns are compared without case, texts inside an argument are not: such a pair needs two names.
-        taken = {known.name.lower() for known in self.aggregates}
-        name, number_of_twin = call.name, 2
-        while name.lower() in taken:
-            name, number_of_twin = f"{call.name}#{number_of_twin}", number_of_twin + 1
-        self.aggregates.append(replace(call, name=name))
-        return Column(name)
+        return column_of(call, self.aggregates)
 
     def aggregate(self, node: exp.Expr) -> AggregateCall | None:
         """The call a node stands for, None when it is no aggregate."""

@@ -61,6 +61,8 @@ class Route:
     keys
         Entry columns whose hash chooses the shard. None of them: everything goes to the first shard. None: rows go by
         source partition, for operators that do not care. `EVERYWHERE`: all rows go to all shards.
+    weight
+        The column of the entry that says how many rows each one stands for, now that some are shed; empty for none.
     """
 
     entry: str
@@ -69,6 +71,7 @@ class Route:
     kept: tuple[tuple[str, str], ...]
     keys: tuple[str, ...] | None
     shards: int
+    weight: str = ""
 
     @property
     def schema(self) -> Schema:
@@ -139,7 +142,7 @@ def _pack_partition(
     rows, positions = found.rows, found.positions
     good, bad = _sound(rows, route, partition)
     yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
-    batch = _entry_batch(rows, positions, good, route)
+    batch = _entry_batch(rows, positions, good, route, shedder.weight if route.weight and shedder is not None else 1.0)
     asked = _mask(rows, KEEP)[good]
     spared = _spared(batch, asked, partition, shedder)
     kept = spared
@@ -234,8 +237,11 @@ def _misses_a_value(rows: pa.RecordBatch, route: Route) -> npt.NDArray[np.bool_]
     return missing
 
 
-def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route) -> Batch:
-    arrays = [_as(rows.column(item.name), item.type) for item in route.columns]
+def _entry_batch(rows: pa.RecordBatch, positions: Int64s, good: npt.NDArray[np.bool_], route: Route, weight: float) -> Batch:
+    arrays = [
+        pa.array(np.full(rows.num_rows, weight)) if item.name == route.weight else _as(rows.column(item.name), item.type)
+        for item in route.columns
+    ]
     columns = pa.RecordBatch.from_arrays(arrays, schema=route.columns)
     return Batch(columns, _times(rows), positions).filter(good)
 
@@ -255,10 +261,10 @@ def _refused(
     rows: pa.RecordBatch, positions: Int64s, bad: Mapping[str, npt.NDArray[np.bool_]], route: Route, partition: int,
     first: int, bad_marks: Sequence[tuple[int, str]],
 ) -> Iterator[tuple[int, Packet]]:  # fmt: skip
-    home = partition % route.shards
+    home, hidden = partition % route.shards, {*_NOT_SHOWN, route.weight}
     for reason, mask in bad.items():
         chosen = np.flatnonzero(mask)
-        shown = rows.drop_columns([name for name in rows.schema.names if name in _NOT_SHOWN or name.startswith(READ)])
+        shown = rows.drop_columns([name for name in rows.schema.names if name in hidden or name.startswith(READ)])
         batch = Batch(shown.take(pa.array(chosen)), np.zeros(len(chosen), np.int64), positions[chosen])
         yield home, Packet(route.entry, PacketKind.BAD, partition, first, batch, reason=reason)
     if bad_marks:

@@ -79,6 +79,11 @@ class EntryFilter(Protocol):
 class EntryShedder(Protocol):
     """Leaves rows out of one entry in one packing task, because there is more to do than can be done."""
 
+    @property
+    def weight(self) -> float:
+        """How many rows each one that stays stands for: one through the chance that it had to stay."""
+        ...
+
     def __call__(self, batch: Batch, partition: int) -> Mask:
         """Which rows of a source partition stay; it depends on the rows alone, so that a repeated micro-batch loses the same."""
         ...

@@ -263,10 +263,3 @@ def refuse_unknown_column(loss: LossText, fields: Sequence[Field]) -> None:
             f"LOSS drops by column '{loss.column.text}', {what}; numbers are {', '.join(sorted(numbers)) or 'none of its columns'}"
         )
         raise InvalidDeclaration(text, loss.column.place)
-
-
-def refuse_compensation(found: QoSSpecification, loss: LossText) -> None:
-    """Nothing scales aggregates yet: a promise that nothing makes use of must not look as if something did."""
-    if found.drop.compensate:
-        text = "COMPENSATE cannot be used yet: COUNT and SUM are those of the rows that were kept; leave it out"
-        raise InvalidDeclaration(text, loss.word.place)

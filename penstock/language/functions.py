@@ -14,6 +14,7 @@ from penstock.expressions.parse import parse
 from penstock.expressions.user_functions import FunctionKind, UserFunction, imported
 from penstock.language.grouping import WINDOW_BOUNDS
 from penstock.language.resolve import check_condition
+from penstock.language.sampling import OF_SAMPLES
 from penstock.language.streams import type_named
 from penstock.language.syntax import FunctionStatement, expected
 from penstock.model.schema import Field, Schema
@@ -21,7 +22,9 @@ from penstock.model.schema import Field, Schema
 _OPTIONS = ("callable", "kind", "cost", "after", "profilable", "deterministic")
 _TRUTH = {"true": True, "false": False}
 #: Names that the language reads in its own way.
-_TAKEN = frozenset((*FUNCTIONS, *AGGREGATES, *WINDOW_BOUNDS, "isnull", "isnotnull", "timestamp_micros", "mean", "std", "if"))
+_TAKEN = frozenset(
+    (*FUNCTIONS, *AGGREGATES, *WINDOW_BOUNDS, *OF_SAMPLES, "isnull", "isnotnull", "timestamp_micros", "mean", "std", "if")
+)
 
 
 def declare_function(statement: FunctionStatement, known: Mapping[str, UserFunction]) -> UserFunction:

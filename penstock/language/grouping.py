@@ -8,10 +8,11 @@ from sqlglot import exp
 
 from penstock.errors import InvalidWindow, Place, SyntaxMistake
 from penstock.expressions.aggregates import AGGREGATES, AggregateCall
-from penstock.expressions.nodes import Expr
+from penstock.expressions.nodes import Column, Expr, substitute
 from penstock.expressions.parse import split_aggregates
 from penstock.language.joins import with_columns
 from penstock.language.resolve import Scope, check_condition, named
+from penstock.language.sampling import ERROR, FRACTION, OF_SAMPLES, Estimator, Sampling, fraction_of_row
 from penstock.language.syntax import Text
 from penstock.model.windows import Framed, Lifespan, Unbounded
 from penstock.plan.nodes.base import Node
@@ -79,6 +80,9 @@ def _window_bound(node: exp.Expr) -> str:
 
 def refuse_aggregates(condition: exp.Expr, text: Text) -> None:
     for node in condition.walk():
+        if _is_of_sample(node):
+            message = f"{node.name.lower()}(…) stands in the select list or in HAVING; rows are left out before conditions see them"
+            raise SyntaxMistake(message, text.place_of(node))
         if _is_computed_by_groups(node):
             word = node.name if isinstance(node, exp.Anonymous) else node.key
             message = f"{word}(…) is known only after grouping; move this condition from WHERE or ON to HAVING"
@@ -88,8 +92,11 @@ def refuse_aggregates(condition: exp.Expr, text: Text) -> None:
 class Grouping:
     """The keys, aggregates and conditions of one select, ready to become plan nodes."""
 
-    def __init__(self, tree: exp.Select, scope: Scope, items: list[Item]) -> None:
+    def __init__(self, tree: exp.Select, scope: Scope, items: list[Item], sampling: Sampling) -> None:
         self._scope = scope
+        self._sampling = sampling
+        self._wants_fraction = False
+        self._errors: dict[str, AggregateCall] = {}
         self._computed: dict[str, Expr] = {}
         self._replaced: list[tuple[exp.Expr, str]] = []
         self._bounds: set[str] = set()
@@ -109,6 +116,10 @@ class Grouping:
         place = self._scope.text.place_of(tree)
         if isinstance(tree, exp.Literal):
             raise SyntaxMistake("GROUP BY takes columns and expressions, no positions of the select list", place)
+        of_sample = [node for node in tree.walk() if _is_of_sample(node)]
+        if of_sample:
+            text = f"{of_sample[0].name.lower()}(…) cannot be a group key; group by columns of the stream"
+            raise SyntaxMistake(text, place)
         if any(_is_computed_by_groups(node) for node in tree.walk()):
             raise SyntaxMistake("an aggregate cannot be a group key; group by columns of the stream", place)
         if isinstance(tree, exp.Column):
@@ -129,9 +140,10 @@ class Grouping:
             if isinstance(node, exp.AggFunc) and not node.args.get("this"):
                 text = f"{node.key}() aggregates nothing; write {node.key}(column)"
                 raise SyntaxMistake(text, self._scope.text.place_of(node))
+            if isinstance(node, exp.Anonymous) and _is_of_sample(node):
+                return self._of_sample(node)
             if bound := _window_bound(node):
-                if node.expressions:
-                    raise SyntaxMistake(f"{bound}() takes no argument", self._scope.text.place_of(node))
+                _refuse_arguments(node, self._scope)
                 self._bounds.add(bound)
                 return named(f"{bound}()", node)
             return node
@@ -140,8 +152,30 @@ class Grouping:
         self._refuse_ungrouped(changed)
         return changed
 
+    def _of_sample(self, node: exp.Anonymous) -> exp.Expr:
+        """`sampled_fraction()` and `sampling_error(COUNT(*))` become columns."""
+        self._sampling.check(node.name.lower(), self._scope.text.place_of(node))
+        if node.name.lower() == FRACTION:
+            _refuse_arguments(node, self._scope)
+            self._wants_fraction = True
+            return named(f"{FRACTION}()", node)
+        call = self._aggregate_in(node)
+        name = f"{ERROR}({call})"
+        self._errors[name] = call
+        return named(name, node)
+
+    def _aggregate_in(self, node: exp.Anonymous) -> AggregateCall:
+        calls: list[AggregateCall] = []
+        is_aggregate = len(node.expressions) == 1 and any(map(_is_computed_by_groups, node.expressions[0].walk()))
+        if is_aggregate and isinstance(self._split(node.expressions[0], calls), Column):
+            (call,) = calls
+            if call.function in ("count", "sum") and not call.distinct:
+                return call
+        text = f"{ERROR}(…) is known of COUNT(*), COUNT(x) and SUM(x); write for example {ERROR}(COUNT(*))"
+        raise SyntaxMistake(text, self._scope.text.place_of(node))
+
     def _refuse_ungrouped(self, tree: exp.Expr) -> None:
-        known = {*self.keys, *(f"{bound}()" for bound in WINDOW_BOUNDS)}
+        known = {*self.keys, *(f"{bound}()" for bound in WINDOW_BOUNDS), f"{FRACTION}()", *self._errors}
         for column in tree.find_all(exp.Column):
             if column.name not in known and not _is_inside_aggregate(column):
                 name = self._scope.bare_name(column.name)
@@ -164,16 +198,22 @@ class Grouping:
             )
             raise InvalidWindow(text, self._items[0][0].place)
         calls: list[AggregateCall] = []
-        pairs = [(_named(item), self._split(tree, calls)) for item, tree in self._items]
+        items = finished([(_named(item), self._split(tree, calls)) for item, tree in self._items])
         having = self._split(self._having, calls) if self._having is not None else None
         start, end = (f"{bound}()" if bound in self._bounds else "" for bound in WINDOW_BOUNDS)
+        found = self._estimator(frame).estimates(node, calls)
         grouped: Node = GroupBy(
-            with_columns(node, self._computed), self.keys, tuple(calls), frame, life, emit_partial, (start, end)
+            with_columns(found.node, self._computed), self.keys, tuple(calls), frame, life, emit_partial, (start, end), found.names
         )
         if having is not None:
+            having = substitute(having, found.replaced)
             check_condition(having, grouped.schema)
             grouped = GroupFilter(grouped, having)
-        return Project(grouped, finished(pairs))
+        return Project(grouped, tuple((name, substitute(expr, found.replaced)) for name, expr in items))
+
+    def _estimator(self, frame: Framed | Unbounded) -> Estimator:
+        in_rows = isinstance(frame, Framed) and frame.in_rows
+        return Estimator(self._sampling, self._wants_fraction, self._errors, in_rows, self._scope.inputs[0].place)
 
     def _split(self, tree: exp.Expr, calls: list[AggregateCall]) -> Expr:
         text = self._scope.text
@@ -182,6 +222,43 @@ class Grouping:
 
 
 def _named(item: Item) -> Item:
-    """`window_start()` leaves the query as `window_start`."""
-    bound = _window_bound(item.tree)
+    """`window_start()` leaves the query as `window_start`, and `sampled_fraction()` likewise."""
+    bound = _window_bound(item.tree) or (FRACTION if _is_fraction(item.tree) else "")
     return Item(bound, item.tree, item.place) if bound and not item.name else item
+
+
+def select_list(items: list[Item], node: Node, scope: Scope, sampling: Sampling) -> Node:
+    """The select list of a select that groups nothing."""
+    asking = [part for item in items for part in item.tree.walk() if _is_of_sample(part)]
+    read = finished([(_named(item), scope.read(_with_fraction(item.tree, scope, sampling))) for item in items])
+    if not asking:
+        return Project(node, read)
+    node, fraction = fraction_of_row(node, scope.text.place_of(asking[0]))
+    return Project(node, tuple((name, substitute(expr, {f"{FRACTION}()": fraction})) for name, expr in read))
+
+
+def _with_fraction(tree: exp.Expr, scope: Scope, sampling: Sampling) -> exp.Expr:
+    """The tree in which `sampled_fraction()` is a column."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if not _is_of_sample(node):
+            return node
+        sampling.check(node.name.lower(), scope.text.place_of(node))
+        _refuse_arguments(node, scope)
+        return named(f"{FRACTION}()", node)
+
+    return tree.copy().transform(change)
+
+
+def _refuse_arguments(node: exp.Expr, scope: Scope) -> None:
+    """Of functions that take none."""
+    if node.expressions:
+        raise SyntaxMistake(f"{node.name.lower()}() takes no argument", scope.text.place_of(node))
+
+
+def _is_of_sample(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in OF_SAMPLES
+
+
+def _is_fraction(node: exp.Expr) -> bool:
+    return _is_of_sample(node) and node.name.lower() == FRACTION

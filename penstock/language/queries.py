@@ -14,11 +14,11 @@ from sqlglot import exp
 from penstock.errors import InvalidPlan, InvalidWindow, Place, SyntaxMistake, UnknownColumn
 from penstock.expressions.nodes import Column, Expr, conjoin, conjuncts
 from penstock.expressions.user_functions import UserFunction
-from penstock.language.contract_clauses import ContractText, contract, refuse_compensation, refuse_unknown_column
+from penstock.language.contract_clauses import ContractText, contract, refuse_unknown_column
 from penstock.language.event_clauses import EventText
 from penstock.language.event_time import event_time_of, refuse_other_time
 from penstock.language.events import EventContext, build_event, refuse_nested
-from penstock.language.grouping import Grouping, Item, finished, needs_grouping, refuse_aggregates
+from penstock.language.grouping import Grouping, Item, needs_grouping, refuse_aggregates, select_list
 from penstock.language.hints import read_hints
 from penstock.language.joins import join, window_over_join
 from penstock.language.lifetimes import bounded, with_partial_windows
@@ -27,6 +27,7 @@ from penstock.language.match_recognize import row_query
 from penstock.language.outer_joins import Step, join_in_order
 from penstock.language.quality_clauses import TermsText, late_answers, validity, weight
 from penstock.language.resolve import Input, Scope, check_condition, named, renamed
+from penstock.language.sampling import Sampling
 from penstock.language.syntax import QueryStatement, Text, WindowClause, Word, window_of
 from penstock.language.unions import aligned
 from penstock.language.windows import aggregate_window, lifespan
@@ -61,6 +62,7 @@ class Context:
     constraints: tuple[DeclaredConstraints, ...] = ()
     #: Of the queries before this one, by name in lower case.
     plans: Mapping[str, Node] = field(default_factory=dict)
+    sampling: Sampling = field(default_factory=Sampling)
 
     def warn(self, message: str) -> None:
         self.warnings.append(f"{self.text.source}: {message}")
@@ -89,6 +91,7 @@ def build(statement: QueryStatement, find: Find, now: int | None, catalog: Catal
         catalog.functions,
         tuple(catalog.constraints.values()),
         {name: query.plan for name, query in catalog.queries.items()},
+        Sampling(statement.terms.contract.loss if statement.terms and statement.terms.contract else None),
     )
     if now is not None and statement.begin and clock and life.begin < now:
         context.warn("BEGIN lies in the past: only rows with such old timestamps are new to it")
@@ -108,7 +111,7 @@ def _contract(text: ContractText | None, query: ContinuousQuery, catalog: Catalo
     if found is not None and text is not None and text.loss is not None:
         streams = streams_read(catalog, query)
         refuse_unknown_column(text.loss, [field for stream in streams for field in stream.schema])
-        refuse_compensation(found, text.loss)
+        context.sampling.refuse_idle()
     return found
 
 
@@ -192,9 +195,9 @@ def build_select(tree: exp.Expr, context: Context, in_union: bool = False) -> Bu
     if grouped:
         if isinstance(frame, Framed) and frame.in_rows and conditions:
             context.warn("the ROW window counts the rows that pass WHERE")
-        node = _grouped(Grouping(tree, scope, items), node, scope, frame, context)
+        node = _grouped(Grouping(tree, scope, items, context.sampling), node, scope, frame, context)
     else:
-        node = Project(node, finished([(item, scope.read(item.tree)) for item in items]))
+        node = select_list(items, node, scope, context.sampling)
     assert node.schema  # types are judged here, while the statement is at hand
     if is_distinct:
         node = _distinct(node, frame, items, grouped, context)

@@ -368,7 +368,11 @@ def _crossing(source: SourceEntry) -> list[str]:
     """Columns that leave Catalyst, each with what it is computed of unless that is a column of the same name."""
     schema = source.prefix.stream.schema
     return [
-        name if isinstance(expr, Column) and name in (expr.name, expr.name.lower()) else f"{name} = {spark_sql(expr, schema)}"
+        f"{name} once rows are left out"
+        if name == source.prefix.weight
+        else name
+        if isinstance(expr, Column) and name in (expr.name, expr.name.lower())
+        else f"{name} = {spark_sql(expr, schema)}"
         for name, expr in source.prefix.items
     ]
 

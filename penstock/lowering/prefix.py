@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from penstock.expressions.nodes import Column, Expr, columns_of, conjoin, conjuncts, substitute
+import pyarrow as pa
+
+from penstock.expressions.nodes import Column, Expr, Literal, columns_of, conjoin, conjuncts, substitute
 from penstock.expressions.spark_sql import is_for_python
 from penstock.kernel.row_filters import RowFilter
 from penstock.lowering.filters import FilterRecipe, SelectRecipe, filter_recipe, filter_settings
@@ -18,8 +20,10 @@ from penstock.model.schema import Field, Schema
 from penstock.plan.analysis.knowledge import promised_columns
 from penstock.plan.nodes.base import Node
 from penstock.plan.nodes.filtering import AdaptiveFilter
-from penstock.plan.nodes.relational import Project, Scan, Select
+from penstock.plan.nodes.relational import Project, Scan, Select, reads_weight
 
+#: The weight of a row until packing leaves rows out.
+_NOTHING_SHED = Literal(1.0, pa.float64())
 #: Before the names of columns that are looked at where a stream enters, and that the query does not have.
 UNREAD = "_unread_"
 
@@ -58,6 +62,8 @@ class Prefix:
     conditions: tuple[Expr, ...]
     schema: Schema
     filters: tuple[PrefixFilter, ...] = ()
+    #: The column with the weight of each row, which is known when rows are packed; empty for none.
+    weight: str = ""
 
     @property
     def condition(self) -> Expr | None:
@@ -92,8 +98,9 @@ class Prefix:
 def prefix_of(node: Node) -> Prefix | None:
     """The prefix that `node` is, or None if something lies below that only Python can evaluate."""
     if isinstance(node, Scan):
-        names = zip(node.schema.names, node.stream.schema.names, strict=True)
-        return Prefix(node.stream, tuple((name, Column(source)) for name, source in names), (), node.schema)
+        items: list[tuple[str, Expr]] = [(name, Column(source)) for source, name in node.stream_columns]
+        items += [(node.weight, _NOTHING_SHED)] if node.is_weighed else []
+        return Prefix(node.stream, tuple(items), (), node.schema, weight=node.weight)
     if not isinstance(node, Select | Project):
         return None
     below = prefix_of(node.input)
@@ -101,7 +108,7 @@ def prefix_of(node: Node) -> Prefix | None:
 
 
 def grown(below: Prefix, node: Select | Project) -> Prefix | None:
-    """The prefix with one more node, or None if only Python can evaluate that."""
+    """The prefix with one more node, or None if only Python can evaluate that, or it needs the weights of rows."""
     if _is_for_python(node):
         return None
     known = dict(below.items)
@@ -113,7 +120,8 @@ def grown(below: Prefix, node: Select | Project) -> Prefix | None:
     items = tuple((name, substitute(expr, known)) for name, expr in node.items)
     if any(is_for_python(expr) for _, expr in items):  # what is computed from each other has become too much
         return None
-    return replace(below, items=items, schema=node.schema)
+    shown = [name for name, expr in node.items if isinstance(expr, Column) and expr.name == below.weight]
+    return replace(below, items=items, schema=node.schema, weight=shown[0] if shown else "")
 
 
 def with_filter(below: Prefix, node: Select, name: str) -> Prefix:
@@ -132,9 +140,9 @@ def with_filter(below: Prefix, node: Select, name: str) -> Prefix:
 
 def can_filter_early(node: Select | Project) -> bool:
     """Whether packing tasks can run the node: it keeps rows, and nothing from one micro-batch to the next."""
-    if isinstance(node, AdaptiveFilter):
-        return filter_settings(node.hint).has_driver
-    return isinstance(node, Select)
+    if not isinstance(node, Select) or reads_weight(node.condition, node.input):
+        return False
+    return not isinstance(node, AdaptiveFilter) or filter_settings(node.hint).has_driver
 
 
 def _is_for_python(node: Select | Project) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
 from penstock.lowering.jobs import Job
+from penstock.model.drop_preferences import DropKind
 from penstock.model.elements import SHED, Control
 from penstock.plan.nodes.base import walk
 from penstock.qos.shedding.table import check_preference, preference_of
@@ -36,8 +37,23 @@ def check_shedding(job: Job, decision: Control) -> None:
         raise InvalidConfiguration(f"the seed of the rows left out of '{detail['entry']}' is {seed!r}; give a whole number")
     for query in readers_of(job, detail["entry"]):
         check_preference(preference_of(detail), entries[detail["entry"]].columns, query)
+    if entries[detail["entry"]].weight and share:
+        _check_weights(detail)
     if share and detail.get("anywhere") is not True:
         _check_meaning(job, detail)
+
+
+def _check_weights(detail: Mapping[str, Any]) -> None:
+    """Rows that stand for others must be a fair sample of them, and there must be some."""
+    kind = preference_of(detail).kind
+    if kind is not DropKind.RANDOM:
+        text = f"with the {kind} rows left out, the rest is no fair sample. Leave rows out at random"
+    elif detail["share"] == 1:
+        text = "no row is left to estimate from. Give a share below 1"
+    else:
+        return
+    entry = detail["entry"]
+    raise InvalidConfiguration(f"of the rows of '{entry}' counts and sums, or the fraction that is kept, are estimated: {text}")
 
 
 def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:

@@ -370,7 +370,7 @@ class _Builder:
         stream = prefix.stream
         name = f"{stream.name}@{level}.{len(mine)}{self._suffix}"
         used = replace(stream, generators=self._chosen(stream))
-        route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards)
+        route = Route(name, used, prefix.schema.arrow, prefix.kept, keys, self.shards, prefix.weight)
         renamed = dict(prefix.kept)
         watched = [item for item in stream.constraints if can_be_watched(item, renamed.get(stream.schema[item.column].name), keys)]
         constraints = tuple(Constraint(item.kind, renamed[stream.schema[item.column].name]) for item in watched)

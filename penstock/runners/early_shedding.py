@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 from penstock.columnar.coins import coins
+from penstock.columnar.hashing import mixed
+from penstock.errors import Defect
+from penstock.kernel.packing import Route
 from penstock.kernel.row_filters import EntryShedder
 from penstock.model.batch import Batch
 from penstock.model.drop_preferences import DropKind, DropPreference
@@ -19,13 +23,24 @@ from penstock.runners.decisions import Decisions
 
 @dataclass(frozen=True, slots=True)
 class EarlyShedder:
-    """Random rows of an entry: coins know nothing but positions, so tasks need not know of each other."""
+    """Random rows of an entry: coins know nothing but positions, so tasks need not know of each other.
+
+    Coins of different streams are different, or rows of two streams with equal positions would stay or go together: pairs of a
+    join would not have the chance that the product of their weights tells.
+    """
 
     share: float
     seed: int
+    stream: str
+
+    @property
+    def weight(self) -> float:
+        """Of rows that stay; where all are left out there is none to have it."""
+        return 1.0 / (1.0 - self.share) if self.share < 1.0 else 1.0
 
     def __call__(self, batch: Batch, partition: int) -> Mask:
-        return Coin(self.seed, partition).keep_mask(batch, self.share)
+        seed = int(mixed(self.seed, crc32(self.stream.encode())))
+        return Coin(seed, partition).keep_mask(batch, self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,10 @@ class EarlySemanticShedder:
     share: float
     seed: int
 
+    @property
+    def weight(self) -> float:
+        raise Defect(f"rows were dropped by '{self.preference.column}' where somebody wants their weights: they are no fair sample")
+
     def __call__(self, batch: Batch, partition: int) -> Mask:
         rounding = float(coins(self.seed, partition, batch.pos[:1])[0])
         shedder = SemanticShedder(self.preference, seed=self.seed, carry=rounding)
@@ -47,13 +66,13 @@ class EarlySemanticShedder:
         return shedder.keep_mask(batch, self.share)
 
 
-def early_shedder(decisions: Decisions, entry: str) -> EntryShedder | None:
+def early_shedder(decisions: Decisions, route: Route) -> EntryShedder | None:
     """What is left out of an entry; None if nothing is."""
-    decided = decisions.shed.get(entry)
-    return _shedder(decided) if decided is not None else None
+    decided = decisions.shed.get(route.entry)
+    return _shedder(decided, route.stream.name) if decided is not None else None
 
 
-def _shedder(decided: Mapping[str, Any]) -> EntryShedder:
+def _shedder(decided: Mapping[str, Any], stream: str) -> EntryShedder:
     preference, share, seed = preference_of(decided), decided["share"], decided.get("seed", 0)
     is_random = preference.kind is DropKind.RANDOM
-    return EarlyShedder(share, seed) if is_random else EarlySemanticShedder(preference, share, seed)
+    return EarlyShedder(share, seed, stream) if is_random else EarlySemanticShedder(preference, share, seed)

@@ -90,7 +90,7 @@ class Knowledge:
 def of_stream(scan: Scan) -> Knowledge:
     """What a declaration says."""
     stream = scan.stream
-    names = dict(zip(stream.schema.names, scan.schema.names, strict=True))
+    names = dict(scan.stream_columns)
     schemes = [_of_constraint(constraint, stream, names) for constraint in stream.constraints]
     generated = [_generated(generator, stream, names) for generator in stream.generators if generator.rows == 0]
     return Knowledge((*schemes, *_embedded(stream, names), *generated), "", stream.disorder, declared_rate(stream))

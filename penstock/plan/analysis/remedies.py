@@ -197,7 +197,7 @@ def _constrained(origin: tuple[str, str], kind: ConstraintKind) -> Change:
 def _with_stream(catalog: Catalog, stream: StreamDeclaration) -> Catalog:
     def changed(node: Node) -> Node:
         if isinstance(node, Scan):
-            return Scan(stream, node.alias) if node.stream.name == stream.name else node
+            return replace(node, stream=stream) if node.stream.name == stream.name else node
         return node.with_inputs([changed(part) for part in node.inputs])
 
     queries = {name: replace(query, plan=changed(query.plan)) for name, query in catalog.queries.items()}

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import InvalidPlan
 from penstock.expressions.aggregates import AggregateCall, result_type
-from penstock.expressions.nodes import Column, Expr
+from penstock.expressions.nodes import Column, Expr, columns_of
 from penstock.expressions.spark_sql import is_for_python
 from penstock.expressions.typing import type_of
 from penstock.model.declarations import StreamDeclaration
@@ -37,6 +37,9 @@ from penstock.plan.nodes.base import (
 )
 from penstock.plan.nodes.wording import alias_text, item_text, life_lines, life_text, window_text
 
+#: The column with the weight of a row: how many rows it stands for where LOSS leaves some out. No declaration writes such a name.
+WEIGHT = "row_weight()"
+
 
 @dataclass(frozen=True)
 class Scan(Node):
@@ -44,19 +47,34 @@ class Scan(Node):
 
     stream: StreamDeclaration
     alias: str = ""
+    #: Whether rows have their weight as a last column.
+    is_weighed: bool = False
     is_prompt: ClassVar[bool] = True
     row_times: ClassVar[RowTimes] = RowTimes.SOURCE
 
     @cached_property
     def schema(self) -> Schema:
-        return qualified(self.stream.schema, self.alias).named(f"stream '{self.stream.name}'")
+        own = self.stream.schema
+        fields = (*own, Field(WEIGHT, pa.float64())) if self.is_weighed else own.fields
+        return qualified(Schema(fields, own.owner), self.alias).named(f"stream '{self.stream.name}'")
+
+    @property
+    def stream_columns(self) -> tuple[tuple[str, str], ...]:
+        """(name in the stream, name here) of every declared column."""
+        return tuple(zip(self.stream.schema.names, self.schema.names, strict=False))
+
+    @property
+    def weight(self) -> str:
+        """The column with the weights; empty for none."""
+        return self.schema.names[-1] if self.is_weighed else ""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return ()
 
     def describe(self) -> list[str]:
-        return [f"Scan {self.stream.name}{alias_text(self.alias, self.stream.name)}"]
+        weighed = ["each row with its weight: 1 / (1 - the share left out)"] if self.is_weighed else []
+        return [f"Scan {self.stream.name}{alias_text(self.alias, self.stream.name)}", *weighed]
 
     @property
     def has_clock_time(self) -> bool:
@@ -136,8 +154,11 @@ class Select(SameColumns):
 
     @property
     def needs_python(self) -> bool:
-        """Whether Catalyst cannot have it: it calls functions of Python, is too deep, or somebody wants its conditions ordered."""
-        return self.hint is not None or is_for_python(self.condition)
+        """Whether Catalyst cannot have it.
+
+        It calls functions of Python, is too deep, reads weights of rows, or somebody wants its conditions ordered.
+        """
+        return self.hint is not None or is_for_python(self.condition) or reads_weight(self.condition, self.input)
 
     @property
     def is_filtered_stream(self) -> bool:
@@ -168,8 +189,9 @@ class Project(OverOne):
 
     @property
     def needs_python(self) -> bool:
-        """Whether Catalyst cannot have it: it calls functions of Python, or is too deep."""
-        return any(is_for_python(expr) for _, expr in self.items)
+        """Whether Catalyst cannot have it: it calls functions of Python, is too deep, or computes with weights of rows."""
+        computed = [expr for _, expr in self.items if not isinstance(expr, Column)]
+        return any(is_for_python(expr) or reads_weight(expr, self.input) for expr in computed)
 
     @property
     def is_listed_stream(self) -> bool:
@@ -294,6 +316,8 @@ class GroupBy(OverOne):
     emit_partial: bool = False
     #: Names for the window's start and end in the output; empty names are left out.
     window_columns: tuple[str, str] = ("", "")
+    #: Aggregates that the query turns into estimates of their values over all rows; for those who read a plan.
+    estimated: tuple[str, ...] = field(default=(), compare=False, repr=False)
     row_times: ClassVar[RowTimes] = RowTimes.WITHIN_LIFE
 
     @cached_property
@@ -316,7 +340,8 @@ class GroupBy(OverOne):
         more = [f"window bounds {', '.join(name for name in self.window_columns if name)}"] if any(self.window_columns) else []
         partial = ["emit partial"] if self.emit_partial else []
         window = window_text(self.window, self.has_clock_time)
-        return [f"GroupBy {keys}: {aggregates} [{window}]", *more, *partial, *life_lines(self.life)]
+        told = [f"estimated for all rows, with those that LOSS leaves out: {', '.join(self.estimated)}"] if self.estimated else []
+        return [f"GroupBy {keys}: {aggregates} [{window}]", *more, *told, *partial, *life_lines(self.life)]
 
     def origins_of(self, name: str) -> tuple[tuple[int, str], ...]:
         return ((0, name),) if name in self.keys else ()
@@ -413,6 +438,12 @@ def qualified(schema: Schema, alias: str) -> Schema:
     if not alias:
         return schema
     return Schema(tuple(Field(f"{alias}.{item.name}", item.type, item.nullable) for item in schema), schema.owner)
+
+
+def reads_weight(expr: Expr, node: Node) -> bool:
+    """Whether an expression over rows of a stream reads their weights, which are known only when they have left Catalyst."""
+    scan = node.rows_from
+    return isinstance(scan, Scan) and scan.is_weighed and scan.weight in columns_of(expr)
 
 
 def scans_of(plan: Node) -> list[Scan]:

@@ -183,7 +183,7 @@ class LocalRunner:
         found: list[tuple[int, Packet]] = []
         for rows, each in zip(tasks, filters, strict=True):
             sound = prefix_columns(prefix, set_damage_apart(rows))
-            found += pack(sound, source.route, base, each.of(prefix.filters), early_shedder(self._decisions, source.route.entry))
+            found += pack(sound, source.route, base, each.of(prefix.filters), early_shedder(self._decisions, source.route))
             base += rows.num_rows
         return found
 

@@ -341,7 +341,7 @@ class Packing(Generic[_Entries]):
 
     def _encoded(self, entry: _Entries, rows: pa.RecordBatch) -> Iterator[tuple[int, str, bytes | None, None]]:
         entry_filter = self._early_filters.of(entry.filters)
-        shedder = early_shedder(self._decisions, entry.route.entry)
+        shedder = early_shedder(self._decisions, entry.route)
         for shard, packet in pack(_timed(rows, entry.route), entry.route, self._base, entry_filter, shedder):
             yield (self._ids[shard], *packet.encode(), None)
 
