@@ -127,7 +127,7 @@ def test_columns_of_streams_behind_other_queries_count() -> None:
         ("WITH QOS (LOSS <= 5 PERCENT DROP LOWEST price AROUND 3)", "AROUND belongs to CENTER and OUTLIER"),
         ("WITH QOS (LOSS <= 5 PERCENT DROP LOWEST price COMPENSATE)", "no fair sample"),
         ("WITH QOS (LOSS <= 5 PERCENT COMPENSATE COMPENSATE)", "found 'COMPENSATE'"),
-        ("WITH QOS (LOSS <= 5 PERCENT COMPENSATE)", "COMPENSATE cannot be used yet"),
+        ("WITH QOS (LOSS <= 5 PERCENT COMPENSATE)", "COMPENSATE scales COUNT, SUM and AVG, and the query has none"),
         ("WITH QOS (LATENCY <= (INTERVAL 1 SECOND))", "expected AT"),
         (
             "WITH QOS (LATENCY <= (INTERVAL 1 SECOND AT INTERVAL 5 SECONDS TO INTERVAL 1 SECOND AT INTERVAL 1 SECOND))",
