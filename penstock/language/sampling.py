@@ -26,6 +26,9 @@ FRACTION, ERROR = "sampled_fraction", "sampling_error"
 #: What the rows that are left can tell of all rows, and what they show as it is, because nothing better can be said.
 _ESTIMATED, _UNCHANGED = ("count", "sum", "avg"), ("min", "max", "min_by", "max_by")
 
+#: Decisions know shares to three digits: more could mean that no row is left.
+_MOST_PERCENT = 99.9
+
 _ZERO, _ONE = Literal(0.0, pa.float64()), Literal(1.0, pa.float64())
 OF_SAMPLES = (FRACTION, ERROR)
 
@@ -66,8 +69,8 @@ class Sampling:
 
     def refuse_all(self) -> None:
         """Refuse a contract that allows every row to be left out: there would be nothing to estimate from."""
-        if self.loss is not None and float(self.loss.percent.text) >= 100:
-            text = "counts and sums of all rows are estimated from those that are left; LOSS must be below 100 PERCENT"
+        if self.loss is not None and float(self.loss.percent.text) > _MOST_PERCENT:
+            text = f"what all rows would give is estimated from those that are left; LOSS must be at most {_MOST_PERCENT} PERCENT"
             raise InvalidDeclaration(text, self.loss.percent.place)
 
     def refuse_idle(self) -> None:

@@ -10,7 +10,8 @@ from penstock.errors import InvalidConfiguration, suggestion
 from penstock.lowering.jobs import Job
 from penstock.model.drop_preferences import DropKind
 from penstock.model.elements import SHED, Control
-from penstock.plan.nodes.base import walk
+from penstock.plan.nodes.base import Node, walk
+from penstock.plan.nodes.relational import Scan
 from penstock.qos.shedding.table import check_preference, preference_of
 
 #: What a decision must say, and what it may.
@@ -86,5 +87,14 @@ def _queries_read(job: Job) -> Iterator[tuple[str, set[str]]]:
 
 def changed_meanings(job: Job, query: str) -> Iterator[str]:
     """Parts of a query, in lower case, whose answers would be wrong if rows were left out in front of them."""
-    plans = [found.plan for catalog in job.plans.values() for found in catalog.queries.values() if found.name.lower() == query]
-    return (node.needs_every_row for plan in plans for node in walk(plan) if node.needs_every_row)
+    return (node.needs_every_row for node in _nodes(job, query) if node.needs_every_row)
+
+
+def has_weights(job: Job, query: str) -> bool:
+    """Whether a query estimates anything from the shares of entries that are left out."""
+    return any(scan.is_weighed for scan in _nodes(job, query.lower()) if isinstance(scan, Scan))
+
+
+def _nodes(job: Job, query: str) -> Iterator[Node]:
+    plans = (found.plan for catalog in job.plans.values() for found in catalog.queries.values() if found.name.lower() == query)
+    return (node for plan in plans for node in walk(plan))

@@ -38,7 +38,7 @@ class DropPreference:
     center
         Of CENTER and OUTLIER; the running mean if None.
     compensate
-        Whether COUNT and SUM are scaled up for what was dropped; only at random.
+        Whether COUNT, SUM and AVG are estimates for all rows, with those that were dropped; only at random.
     anywhere
         Whether rows may be dropped even where loss changes the meaning of answers: in front of row windows, DISTINCT, outer
         and anti joins, negation.

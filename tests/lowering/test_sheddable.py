@@ -8,6 +8,7 @@ from penstock.errors import InvalidDeclaration
 from penstock.language.application import parse_application
 from penstock.lowering.looped import looped
 from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
+from penstock.lowering.shedding import has_weights
 from penstock.lowering.stages import build_job
 
 STREAMS = "".join(
@@ -44,6 +45,17 @@ def test_what_another_query_reads_too_is_not_left_out() -> None:
 def test_inputs_of_a_join_share_what_its_results_may_lose() -> None:
     found = entries(query("q", "SELECT a.k FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k", 15))
     assert [item.most for item in found] == pytest.approx([0.078046, 0.078046], abs=1e-6)
+
+
+def test_rows_of_queries_that_estimate_are_left_out_at_random_and_before_the_shuffle() -> None:
+    estimating = "SELECT k, COUNT(*) AS n, sampled_fraction() FROM a [RANGE 1 MINUTE] GROUP BY k"
+    for more in ("COMPENSATE", ""):
+        catalog = parse_application(STREAMS + query("q", estimating, more=more) + ";" + query("r", "SELECT k FROM a"))
+        job = looped(build_job(catalog, 2))
+        assert [has_weights(job, name) for name in ("q", "r")] == [True, False]
+    by_column = query("r", "SELECT k, n FROM q", more="DROP LOWEST k")
+    (found,) = entries(query("q", estimating, more="COMPENSATE"), by_column)
+    assert found.preference.kind == "random"
 
 
 def test_the_least_important_queries_lose_first() -> None:

@@ -178,8 +178,7 @@ def test_the_truth_is_within_four_standard_errors_of_the_estimates() -> None:
     for answer in answers:
         mine = truth[answer["k"], answer["till"]]
         assert 0.3 < answer["fraction"] < 0.7
-        for name in ("rows", "known", "parts"):
-            off.append((answer[name] - mine[name]) / answer[f"{name}_off"])
+        off += [(answer[name] - mine[name]) / answer[f"{name}_off"] for name in ("rows", "known", "parts")]
         assert answer["mean"] == pytest.approx(mine["mean"], abs=0.3)
     assert max(map(abs, off)) < 4
     assert 0.5 < np.std(off) < 1.7  # standard errors are neither far too small nor far too large
@@ -228,6 +227,8 @@ def test_selects_in_from_and_unions_hand_weights_on() -> None:
     ) [RANGE 100000 TUMBLING] GROUP BY g;
     CREATE CQ nested {FAIR} AS SELECT total, window FROM (
       SELECT count(*) AS total, window_end() AS window FROM s [RANGE 100000 TUMBLING]) WHERE total > 3;
+    CREATE CQ offers {FAIR} AS SELECT count(*) AS rows, sampled_fraction() AS part
+      FROM (SELECT s.k FROM s [RANGE 100000], o [RANGE 100000] WHERE s.k = o.k) AS offer [RANGE 100000 TUMBLING];
     CREATE CQ loosely {LOSS} AS SELECT id, f FROM (SELECT id, sampled_fraction() AS f FROM s) WHERE f < 0.9;
     """
     inputs = {"s": of_s(4, 3_000), "o": of_o(5, 1_000)}
@@ -236,6 +237,10 @@ def test_selects_in_from_and_unions_hand_weights_on() -> None:
     for answer in runner.collected.rows("whole"):
         assert answer["rows"] == pytest.approx(left + 500, rel=0.1)
         assert answer["fraction"] == pytest.approx((left / 2 + 500) / (left + 500), rel=0.1)
+    sizes = [np.bincount(inputs[name]["k"].to_numpy()) for name in "so"]
+    (offers,) = runner.collected.rows("offers")
+    assert offers["rows"] == pytest.approx(float(sizes[0] @ sizes[1]), rel=0.1)
+    assert offers["part"] == pytest.approx(0.5)
     (nested,) = runner.collected.rows("nested")
     assert nested["total"] == pytest.approx(3_000, rel=0.1)
     assert {row["f"] for row in runner.collected.rows("loosely")} == {0.5}

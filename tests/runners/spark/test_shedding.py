@@ -26,6 +26,9 @@ CREATE STREAM s (k BIGINT, v DOUBLE, ts BIGINT, part BIGINT, off BIGINT, WATERMA
 USING parquet OPTIONS (path '{path}') PARTITIONED BY part POSITION off;
 CREATE CQ chosen AS SELECT k, v FROM s WHERE v < 0.9;
 CREATE CQ counted AS SELECT k, count(*) AS n FROM s [RANGE 100] GROUP BY k;
+CREATE CQ estimated WITH QOS (LATENCY <= INTERVAL 9 SECONDS BEST EFFORT, LOSS <= 50 PERCENT COMPENSATE) AS
+  SELECT count(*) AS n, sum(k) AS total, sampled_fraction() AS kept, sampling_error(count(*)) AS off
+  FROM s [RANGE 2000] WHERE v < 0.9;
 """
 SIZE = 2_000
 
@@ -57,8 +60,14 @@ def test_shed_rows_are_the_same_on_both_hosts_and_all_are_counted(spark: SparkSe
             local.run({"s": part(number)}, [Control(number, SHED, detail) for detail in details])
         run.end()
         local.end()
-        for query in ("chosen", "counted"):
+        for query in ("chosen", "counted", "estimated"):
             assert bag(answers(run, query)) == bag(local.collected.rows(query))
+        parts = [part(number).to_pylist() for number in range(3)]
+        truth = [sum(row["v"] < 0.9 for row in rows) for rows in parts]
+        found = [answer for _, answer in sorted((a["kept"], a) for a in map(dict, answers(run, "estimated")))]
+        assert [answer["kept"] for answer in found] == [pytest.approx(0.7), 1.0, 1.0]
+        assert abs(found[0]["n"] - truth[1]) < 4 * found[0]["off"]
+        assert {(answer["n"], answer["off"]) for answer in found[1:]} == {(truth[0], 0.0), (truth[2], 0.0)}
         here = local.report()
         report = run.report()
         assert report is not None

@@ -11,6 +11,7 @@ from penstock.kernel.work import Place, Price
 from penstock.lowering.jobs import Job
 from penstock.lowering.loss_paths import entrance, query_paths, shedders
 from penstock.lowering.sheddable import drop_detail
+from penstock.lowering.shedding import has_weights
 from penstock.model.durations import micros_of
 from penstock.model.elements import BUDGET
 from penstock.model.qos import Measure, Priority
@@ -179,8 +180,7 @@ class LossController:
 
     def _may_lose_inside(self, query: str) -> bool:
         """Estimates know which share of an entry was left out, not what is left out behind it."""
-        contract = self._job.contracts.get(query)
-        return contract is None or not contract.drop.compensate
+        return not has_weights(self._job, query)
 
     def _name(self, place: Place) -> str:
         return place[0] if place[0] in self._streams else place_name(place)
