@@ -7,8 +7,9 @@ The sum of the weights estimates the number of all rows without bias, and that o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.errors import InvalidPlan, Place
 from penstock.expressions.nodes import Call, Column, Expr
@@ -68,57 +69,73 @@ class _Weighing:
     place: Place | None
 
     def of(self, node: Node) -> Weighed:
-        if isinstance(node, Scan):
-            known = replace(node, is_weighed=True)
-            return Weighed(known, (known.weight,))
-        if isinstance(node, Select):
-            below = self.of(node.input)
-            return Weighed(node.with_inputs([below.node]), below.columns)
-        if isinstance(node, Project):
-            return _listed(node, self.of(node.input))
-        if isinstance(node, Union):
-            return Weighed(Union(tuple(_as_one(part, self.of(part)) for part in node.parts)), (WEIGHT,))
-        if isinstance(node, WindowJoin):
-            return self._join(node)
-        raise self._refusal(*_reason(node))
+        found = next((_WEIGHING[kind] for kind in type(node).__mro__ if kind in _WEIGHING), None)
+        if found is None:
+            raise self.refusal(*_REASONS.get(type(node), (type(node).__name__, "the chance of its rows is not known")))
+        return found(self, node)
 
-    def _join(self, node: WindowJoin) -> Weighed:
-        if node.kind is not JoinKind.INNER:
-            raise self._refusal(f"{node.kind.words} JOIN", "one partner suffices, or none: the chance of an answer depends on all")
-        if node.counts_rows:
-            raise self._refusal("a window that counts rows", "which rows it has depends on those left out before them")
-        if node.hint is not None and node.hint.variant is JoinVariant.APPROXIMATE:
-            raise self._refusal("an approximate join", "it loses pairs of its own")
-        twice = [name for name, times in Counter(scan.stream.name for scan in scans_of(node)).items() if times > 1]
-        if twice:
-            raise self._refusal(f"a join that reads '{twice[0]}' twice", "its rows stay or go on both sides together")
-        parts = _apart([self.of(part) for part in node.parts])
-        columns = tuple(name for part in parts for name in part.columns)
-        return Weighed(node.with_inputs([part.node for part in parts]), columns)
-
-    def _refusal(self, what: str, why: str) -> InvalidPlan:
+    def refusal(self, what: str, why: str) -> InvalidPlan:
         return InvalidPlan(f"{self.asking} cannot be used over {what}: {why}", self.place)
 
 
-def _reason(node: Node) -> tuple[str, str]:
-    """What rows come from, and why their chances are not known."""
-    if isinstance(node, Reference):
-        why = "rows do not take their weights from one query to the next. Write its select in FROM, (SELECT …), instead of its name"
-        return f"query '{node.query}'", why
-    if isinstance(node, GroupBy | GroupFilter):
-        return "another grouping", "how many of its groups are missing is not known"
-    if isinstance(node, Distinct):
-        return "DISTINCT or UNION", "how many different rows are missing is not known; use UNION ALL, or leave DISTINCT out"
-    if isinstance(node, RowPatternMatch):
-        return "MATCH_RECOGNIZE", "a row that is left out may end a match or make one"
-    return type(node).__name__, "the chance of its rows is not known"
+def _of_stream(weighing: _Weighing, node: Scan) -> Weighed:
+    found = replace(node, is_weighed=True)
+    return Weighed(found, (found.weight,))
 
 
-def _listed(node: Project, below: Weighed) -> Weighed:
+def _of_query(weighing: _Weighing, node: Reference) -> Weighed:
+    why = "rows do not take their weights from one query to the next. Write its select in FROM, (SELECT …), instead of its name"
+    raise weighing.refusal(f"query '{node.query}'", why)
+
+
+def _through_condition(weighing: _Weighing, node: Select) -> Weighed:
+    below = weighing.of(node.input)
+    return Weighed(node.with_inputs([below.node]), below.columns)
+
+
+def _through_list(weighing: _Weighing, node: Project) -> Weighed:
     """The select list with the weights, unless it shows them already."""
+    below = weighing.of(node.input)
     shown = {expr.name: name for name, expr in node.items if isinstance(expr, Column)}
     more = tuple((name, Column(name)) for name in below.columns if name not in shown)
     return Weighed(Project(below.node, (*node.items, *more)), tuple(shown.get(name, name) for name in below.columns))
+
+
+def _through_union(weighing: _Weighing, node: Union) -> Weighed:
+    return Weighed(Union(tuple(_as_one(part, weighing.of(part)) for part in node.parts)), (WEIGHT,))
+
+
+def _through_join(weighing: _Weighing, node: WindowJoin) -> Weighed:
+    if node.kind is not JoinKind.INNER:
+        raise weighing.refusal(f"{node.kind.words} JOIN", "one partner suffices, or none: the chance of an answer depends on all")
+    if node.counts_rows:
+        raise weighing.refusal("a window that counts rows", "which rows it has depends on those left out before them")
+    if node.hint is not None and node.hint.variant is JoinVariant.APPROXIMATE:
+        raise weighing.refusal("an approximate join", "it loses pairs of its own")
+    twice = [name for name, times in Counter(scan.stream.name for scan in scans_of(node)).items() if times > 1]
+    if twice:
+        raise weighing.refusal(f"a join that reads '{twice[0]}' twice", "its rows stay or go on both sides together")
+    parts = _apart([weighing.of(part) for part in node.parts])
+    return Weighed(node.with_inputs([part.node for part in parts]), tuple(name for part in parts for name in part.columns))
+
+
+#: Nodes whose rows have weights if those of their inputs do; a node that is not there is refused.
+_WEIGHING: dict[type, Callable[[_Weighing, Any], Weighed]] = {
+    Scan: _of_stream,
+    Reference: _of_query,
+    Select: _through_condition,
+    Project: _through_list,
+    Union: _through_union,
+    WindowJoin: _through_join,
+}
+_GROUPS = ("another grouping", "how many of its groups are missing is not known")
+#: Other nodes by the words of the language, and why the chances of their rows are not known.
+_REASONS: dict[type, tuple[str, str]] = {
+    GroupBy: _GROUPS,
+    GroupFilter: _GROUPS,
+    Distinct: ("DISTINCT or UNION", "how many different rows are missing is not known; use UNION ALL, or leave DISTINCT out"),
+    RowPatternMatch: ("MATCH_RECOGNIZE", "a row that is left out may end a match or make one"),
+}
 
 
 def _as_one(part: Node, found: Weighed) -> Node:
