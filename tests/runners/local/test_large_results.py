@@ -77,9 +77,9 @@ def test_the_host_takes_answers_before_all_are_made(most_waiting: list[int]) -> 
     taken: list[int] = []
     given = runner.run
 
-    def step_by_step(kernel: Kernel, stage: Any, shard: int, shards: int, packets: Any, now_ns: int) -> Any:
+    def step_by_step(kernel: Kernel, stage: Any, shard: int, shards: int, packets: Any, now_ns: int, bound: Any) -> Any:
         whole = None
-        for part in steps(kernel, stage, shard, shards, packets, now_ns):
+        for part in steps(kernel, stage, shard, shards, packets, now_ns, bound):
             taken.append(sum(batch.num_rows for _, batch in part.answers))
             whole = part
         return whole
