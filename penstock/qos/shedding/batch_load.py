@@ -14,6 +14,8 @@ _REMEMBERED = 60
 _HEADROOM = 0.8
 #: Of what a row costs outside operators, the part that is spent before it can be left out, while nobody has measured it.
 _READ = 0.5
+#: One of so many micro-batches may have been shorter than usual by chance.
+_SHORTEST = 10
 #: Micro-batches that lose less than this part of their rows tell what a row costs, others what it saves to leave one out.
 _HARDLY = 0.02
 #: A micro-batch whose rows have waited too long already gets this part of the usual time at least, or nothing would ever end.
@@ -82,6 +84,8 @@ class BatchLoad:
         #: Rows, and seconds beside the work of operators; of those that lost rows what each lost row seems to have saved.
         self._batches: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
         self._savings: deque[float] = deque(maxlen=_REMEMBERED)
+        #: Seconds beside the work of operators of all of them.
+        self._beside: deque[float] = deque(maxlen=_REMEMBERED)
         self._fixed_s = self._row_s = 0.0
         self._drift = self._correction = 1.0
         self._expected_s: float | None = None
@@ -95,6 +99,7 @@ class BatchLoad:
         """Take over what another one has learnt, of the same run with other queries."""
         self._batches.extend(other._batches)
         self._savings.extend(other._savings)
+        self._beside.extend(other._beside)
         self._fixed_s, self._row_s, self._drift = other._fixed_s, other._row_s, other._drift
 
     @property
@@ -111,11 +116,12 @@ class BatchLoad:
     def hear(self, batch: MeasuredBatch) -> None:
         """Learn from a micro-batch."""
         beside_s = max(batch.seconds - batch.work_s, 0.0)
+        self._beside.append(beside_s)
         if batch.rows and batch.shed <= _HARDLY * batch.rows:
             self._batches.append((batch.rows, beside_s))
             self._fit()
         elif batch.rows:
-            self._savings.append((self._fixed_s + self._row_s * batch.rows - beside_s) / batch.shed)
+            self._savings.append((self._least_s + self._row_s * batch.rows - beside_s) / batch.shed)
         if self._expected_s:
             surprise = batch.seconds / self._expected_s
             weight = _WORSE if surprise > self._drift else _BETTER
@@ -129,6 +135,12 @@ class BatchLoad:
             self._fixed_s, self._row_s = self._batches[-1][1], 0.0
         elif not found.estimated or not self._row_s:  # micro-batches that are all alike say nothing new
             self._fixed_s, self._row_s = found.fixed_s, found.row_s
+
+    @property
+    def _least_s(self) -> float:
+        """What a micro-batch takes beside operators whatever it holds: no more than the shortest ones took, or so."""
+        shortest = sorted(self._beside)[len(self._beside) // _SHORTEST] if self._beside else 0.0
+        return min(self._fixed_s, shortest)
 
     def room_s(self, rows: float, waited_s: float) -> float:
         """How long operators may work on a micro-batch, with what its rows cost from their first step behind reading on.
@@ -148,7 +160,7 @@ class BatchLoad:
         self._expected_s = self._beside_s(rows) + work_s
 
     def _beside_s(self, rows: float) -> float:
-        return self._fixed_s + (self._row_s - self.entry_s) * rows
+        return self._least_s + (self._row_s - self.entry_s) * rows
 
     def correct(self) -> None:
         """A promise was broken although nothing seemed too much: use less from now on."""

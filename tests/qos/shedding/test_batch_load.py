@@ -68,6 +68,14 @@ def test_shares_do_not_swing_at_a_constant_rate() -> None:
     assert max(late) - min(late) < 0.05
 
 
+def test_a_start_with_a_backlog_does_not_leave_rows_out_for_ever() -> None:
+    """Its first micro-batches are long, and by what they took beside operators there would never be time for any work again."""
+    query = Query(3.0)
+    query.before_s = -20.0
+    query.run(0.4 * HIGHEST, 60)
+    assert query.shares[-1] == 0
+
+
 def test_work_that_takes_longer_than_believed_is_made_up_for() -> None:
     query = Query(3.0, row_s=1.4 * WORK_S)
     query.run(0.2 * HIGHEST, 20)
