@@ -20,9 +20,9 @@ from penstock.runners.spark.driver.run import Run
 from penstock.runners.spark.processes.session import create_session
 from penstock.runners.spark.terminal.foreground import redirected
 
-#: A third of the time each. In the first part Java compiles and nothing is measured: what it shows of micro-batches is too slow by a
-#: multiple. In the third part micro-batches come at least so far apart, and so many times as far as those of the second: only
-#: micro-batches of few and of many rows tell what a micro-batch costs from what a row costs.
+#: Each part takes a third of the time. In the first one Java compiles and nothing is measured: it is slower by a multiple. In the
+#: third one micro-batches come at least so far apart, and so many times as far as those of the second: only micro-batches of few
+#: and of many rows tell what a micro-batch costs from what a row costs.
 _LEAST_TRIGGER_S, _TIMES = 2.5, 5.0
 _LOOK_SECONDS = 0.2
 #: Micro-batches that each part needs, those included that are not counted, and how long it may take at most.
