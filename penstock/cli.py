@@ -166,7 +166,7 @@ def explain(
         str | None, typer.Option(callback=_known_policy, help="Show what this strategy goes by: paths, segments, priorities.")
     ] = None,
 ) -> None:
-    """Show how an application would run: operators, rounds, keys, and what bounds the state."""
+    """Show how an application would run: operators, rounds, keys, what bounds the state, and contracts."""
     from penstock.apps.reading import read_catalog, read_filter_statuses, read_joins, read_prices
     from penstock.language.application import parse_policy
     from penstock.lowering.explain import explain as explained
@@ -311,17 +311,14 @@ def why(
 
 @app.command()
 def check(file: File, as_json: Json = False) -> None:
-    """Prove that the state of every operator is bounded, or show what is missing. Exit code 1 if state is unbounded."""
+    """Prove that the state of every operator is bounded, or what is missing, and show contracts. Exit code 1 if it is unbounded."""
+    from penstock.apps.checking import check_application
     from penstock.apps.reading import read_catalog
-    from penstock.lowering.stages import startable
-    from penstock.plan.analysis.safety import check as checked
-    from penstock.runners.destinations import refuse_shared_directories
 
     catalog = read_catalog(file)
     for warning in catalog.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    refuse_shared_directories(catalog)
-    report = checked(catalog).noting(startable(catalog).unwatched)
+    report = check_application(catalog)
     _print(report, as_json)
     raise typer.Exit(0 if report.is_bounded else 1)
 

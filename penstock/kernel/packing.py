@@ -33,7 +33,8 @@ from penstock.model.scoped import ScopedPunctuation
 TIME, PARTITION, POSITION, MARK, KEEP = "_time", "_partition", "_position", "_mark", "_keep"
 #: Whether a column that must have a value, and that the entry does not have, has none.
 MISSING = "_missing"
-#: Number of a row among those that the task has read together, and before the names of columns that only filters look at.
+#: Number of a row among those that the task has read together; and before the names of columns that do not cross, because only
+#: filters and shedders look at them.
 ROW, READ = "_row", "_read:"
 #: Their types; texts where nothing is said.
 SYSTEM_TYPES = {TIME: pa.int64(), PARTITION: pa.int64(), POSITION: pa.int64(), KEEP: pa.bool_(), MISSING: pa.bool_()}
@@ -144,7 +145,7 @@ def _pack_partition(
     yield from _refused(rows, positions, bad, route, partition, first, found.unreadable)
     batch = _entry_batch(rows, positions, good, route, shedder.weight if route.weight and shedder is not None else 1.0)
     asked = _mask(rows, KEEP)[good]
-    spared = _spared(batch, asked, partition, shedder)
+    spared = _spared(batch, _looked_at(rows, good) if shedder is not None else {}, asked, partition, shedder)
     kept = spared
     unjudged: list[Unjudged] = []
     if entry_filter is not None:  # filters may cost a lot, so they see only what is not left out
@@ -175,13 +176,23 @@ def _pack_partition(
             yield shard, Packet(route.entry, PacketKind.VIOLATING, partition, first, share)
 
 
-def _spared(batch: Batch, asked: npt.NDArray[np.bool_], partition: int, shedder: EntryShedder | None) -> npt.NDArray[np.bool_]:
-    """Of the rows that the query asks for, those that are not shed."""
+def _spared(
+    batch: Batch, more: Mapping[str, pa.Array], asked: npt.NDArray[np.bool_], partition: int, shedder: EntryShedder | None
+) -> npt.NDArray[np.bool_]:
+    """Of the rows that the query asks for, those that are not shed; a shedder may look at `more` columns."""
     if shedder is None or not asked.any():
         return asked
+    columns = dict(zip(batch.rows.schema.names, batch.rows.columns, strict=True)) | dict(more)
+    shown = replace(batch, rows=pa.RecordBatch.from_pydict(columns)) if more else batch
     found = asked.copy()
-    found[asked] = shedder(batch.filter(asked), partition)
+    found[asked] = shedder(shown.filter(asked), partition)
     return found
+
+
+def _looked_at(rows: pa.RecordBatch, good: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
+    """Columns of the stream that do not cross, of the sound rows."""
+    chosen = pa.array(good)
+    return {name: rows.column(name).filter(chosen) for name in rows.schema.names if name.startswith(READ)}
 
 
 def _in_place(marks: Sequence[Punctuation], route: Route) -> list[Punctuation]:

@@ -35,6 +35,7 @@ from typing import Any
 from penstock.expressions.nodes import Column
 from penstock.expressions.spark_sql import spark_sql
 from penstock.kernel.spreading import EVERYWHERE
+from penstock.lowering.contracts import ShownContract, contract_lines, shown_contracts
 from penstock.lowering.jobs import Exchange, Job, SourceEntry
 from penstock.lowering.looped import looped
 from penstock.lowering.multiway import with_copies
@@ -156,6 +157,8 @@ class Explanation:
     clocked: tuple[str, ...] = ()
     #: What the strategy that chooses the work goes by.
     scheduling: tuple[str, ...] = ()
+    #: What queries promise, and which rows may be left out for that.
+    contracts: tuple[ShownContract, ...] = ()
 
     @property
     def is_bounded(self) -> bool:
@@ -177,6 +180,7 @@ class Explanation:
         lines += ["", "promises that are not checked", *(f"  {text}" for text in self.job.unwatched)] if self.job.unwatched else []
         lines += ["", "adaptive filters, as they stand", *_filter_lines(self.filters)] if self.filters else []
         lines += ["", "what runs first while work waits", *(f"  {text}" for text in self.scheduling)] if self.scheduling else []
+        lines += ["", "contracts", *(f"  {text}" for text in contract_lines(self.contracts))] if self.contracts else []
         return "\n".join([*lines, *self._memory_lines()])
 
     def _memory_lines(self) -> list[str]:
@@ -208,6 +212,7 @@ class Explanation:
             ],
             "unwatched": list(self.job.unwatched),
             "scheduling": list(self.scheduling),
+            "contracts": [contract.to_json() for contract in self.contracts],
             "clocked": list(self.clocked),
             "filters": [status.to_json() for status in self.filters],
             "joins": [join.to_json() for join in self.joins],
@@ -257,7 +262,15 @@ def explain(
     shown = policy or catalog.policy
     scheduling = scheduling_lines(looped(job), shown, prices) if shown is not None else []
     return Explanation(
-        catalog.name, job, tuple(explained), tuple(choices(final)), tuple(filters), tuple(joins), clocked, tuple(scheduling)
+        catalog.name,
+        job,
+        tuple(explained),
+        tuple(choices(final)),
+        tuple(filters),
+        tuple(joins),
+        clocked,
+        tuple(scheduling),
+        shown_contracts(job),
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.kernel.graph import LOOP, Graph
+from penstock.kernel.packing import READ
 from penstock.kernel.work import Place, Price
 from penstock.lowering.jobs import Job
+from penstock.lowering.sheddable import wishes
 from penstock.model.drop_preferences import DropKind, DropPreference
 from penstock.model.qos import Measure, Priority, QoSSpecification
 from penstock.qos.shedding.load import LoadModel, OperatorFigures
@@ -30,14 +32,16 @@ def query_paths(job: Job, contracts: Mapping[str, QoSSpecification]) -> list[Que
     Each begins with the entry itself, see `entrance`, so that leaving rows out before the shuffle is a place among others.
     """
     (stage,) = job.stages
+    wanted = wishes(job, contracts)
     found = []
     for query in job.outputs:
         contract = contracts.get(query, QoSSpecification())
         ways = list(dict.fromkeys(_ways_to_answers(stage.graph, query)))
-        error = error_per_path(contract.max_relative_error, len(ways))
+        losing = [wanted.get((way[0][0], query)) for way in ways]
+        error = error_per_path(contract.max_relative_error, sum(wish is not None for wish in losing))
         found += [
-            QueryPath(f"{query}/{number}", query, way, error, _latency(contract), _wanted(contract))
-            for number, way in enumerate(ways)
+            QueryPath(f"{query}/{number}", query, way, error if wish is not None else 0.0, _latency(contract), _which(wish))
+            for number, (way, wish) in enumerate(zip(ways, losing, strict=True))
         ]
     return _agreed(found)
 
@@ -47,9 +51,9 @@ def _latency(contract: QoSSpecification) -> float | None:
     return contract.max_latency if latency is not None and latency.priority is Priority.MUST_SATISFY else None
 
 
-def _wanted(contract: QoSSpecification) -> DropPreference:
+def _which(wish: DropPreference | None) -> DropPreference:
     """Which rows to lose; what else a contract says of loss does not tell one place from another."""
-    return replace(contract.drop, compensate=False, anywhere=False)
+    return replace(wish, compensate=False, anywhere=False) if wish is not None else DropPreference()
 
 
 def _agreed(paths: Sequence[QueryPath]) -> list[QueryPath]:
@@ -108,24 +112,43 @@ def shedders(
     weights
         How important queries are; others have weight 1. Loss of an important query counts as a greater error.
     """
+    figures = {place: _figures(place, prices, entry_s, parallel) for path in paths for place in path.steps}
+    model, placement = _placement(job, paths, figures, is_inside_allowed)
+    queries = {path.id: path.query for path in paths}
+    return model, [_weighted(each, queries, weights or {}) for each in placement.shedders()]
+
+
+def possible_places(job: Job, paths: Sequence[QueryPath], is_inside_allowed: Callable[[str], bool]) -> dict[str, PlacedShedder]:
+    """The first place of each path at which rows may be left out, whatever that saves; paths without one are left out."""
+    figures = {place: OperatorFigures(1.0) for path in paths for place in path.steps}
+    model, placement = _placement(job, paths, figures, is_inside_allowed)
+    found: dict[str, PlacedShedder] = {}
+    for node in (node for head in model.clusters.heads for node in head.walk()):
+        placed = placement.weighed(node)
+        found = {path: placed for path in node.paths if placed is not None} | found
+    return found
+
+
+def _placement(
+    job: Job, paths: Sequence[QueryPath], figures: Mapping[Place, OperatorFigures], is_inside_allowed: Callable[[str], bool]
+) -> tuple[LoadModel, Placement]:
     clusters = PathClusters()
     for path in paths:
         clusters.insert(path.id, path.steps)
-    figures = {place: _figures(place, prices, entry_s, parallel) for path in paths for place in path.steps}
     model = LoadModel(clusters, figures)
     entries = {source.route.entry: source.route.columns.names for stage in job.stages for source in stage.sources}
+    ranked = {source.route.entry: [f"{READ}{name}" for name in source.prefix.ranked] for source in job.stages[0].sources}
     queries = {path.id: path.query for path in paths}
     allowed = {query for query in queries.values() if is_inside_allowed(query)}
 
     def is_legal(place: Place, drop: DropPreference) -> bool:
         if place[0] in entries:
-            return drop.kind is DropKind.RANDOM or drop.column in entries[place[0]]
+            return drop.kind is DropKind.RANDOM or drop.column in (*entries[place[0]], *ranked[place[0]])
         *_, before, here = model.chain(place)
         is_known = drop.kind is DropKind.RANDOM or drop.column in entries.get(before.place[0], ())
         return is_known and all(queries[path] in allowed for path in here.paths)
 
-    placed = Placement(model, paths, is_legal=is_legal).shedders()
-    return model, [_weighted(each, queries, weights or {}) for each in placed]
+    return model, Placement(model, paths, is_legal=is_legal)
 
 
 def _figures(place: Place, prices: Mapping[str, Sequence[Price]], entry_s: float, parallel: float) -> OperatorFigures:

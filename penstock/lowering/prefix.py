@@ -54,7 +54,8 @@ class PrefixFilter:
 class Prefix:
     """A stream, a condition over its columns, and named expressions over its columns.
 
-    `filters` see the rows that meet the condition, one after the other.
+    `filters` see the rows that meet the condition, one after the other. By `ranked`, columns of the stream, contracts choose rows
+    to be left out; the operators need not have them, so they do not cross.
     """
 
     stream: StreamDeclaration
@@ -64,6 +65,7 @@ class Prefix:
     filters: tuple[PrefixFilter, ...] = ()
     #: The column with the weight of each row, which is known when rows are packed; empty for none.
     weight: str = ""
+    ranked: tuple[str, ...] = ()
 
     @property
     def condition(self) -> Expr | None:

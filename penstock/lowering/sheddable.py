@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import InvalidDeclaration
-from penstock.lowering.jobs import Job
+from penstock.kernel.packing import READ
+from penstock.lowering.jobs import Job, SourceEntry
 from penstock.lowering.shedding import changed_meanings, readers_of
 from penstock.model.drop_preferences import DropPreference
 from penstock.model.qos import QoSSpecification
+from penstock.model.schema import is_numeric
 from penstock.qos.shedding.placement import error_per_path
-from penstock.qos.shedding.table import check_preference
 
 #: Of the coins of each entry.
 _SEED = 1
@@ -64,37 +66,95 @@ def sheddable_entries(job: Job, contracts: Mapping[str, QoSSpecification], weigh
     Raises
     ------
     InvalidDeclaration
-        When a query allows loss that would make its answers wrong, or by a column that its entries do not have.
+        When a query allows loss that would make its answers wrong.
     """
-    entries = [source.route.entry for stage in job.stages for source in stage.sources]
-    names = {query.lower(): query for query in job.outputs}
-    readers = {entry: tuple(names.get(query, query) for query in readers_of(job, entry)) for entry in entries}
-    paths = {query: sum(query in mine for mine in readers.values()) for query in job.outputs}
+    wanted = wishes(job, contracts)
+    paths = Counter(query for _, query in wanted)
     found = []
-    for entry, queries in readers.items():
-        shares = [error_per_path(_loss(contracts.get(query)), paths.get(query, 1)) for query in queries]
-        if queries and min(shares) > 0:
-            weight = max(weights.get(query, 1.0) for query in queries)
-            preference = _common([contracts[query].drop for query in queries])
-            found.append(SheddableEntry(entry, min(shares), weight, preference, queries))
+    for entry, queries, preference in _agreed(job, wanted):
+        most = min(error_per_path(contracts[query].max_relative_error, paths[query]) for query in queries)
+        weight = max(weights.get(query, 1.0) for query in queries)
+        found.append(SheddableEntry(entry, most, weight, preference, queries))
     check_loss(job, contracts)
     return sorted(found, key=lambda item: item.importance)
 
 
-def _loss(contract: QoSSpecification | None) -> float:
-    return 0.0 if contract is None else contract.max_relative_error
+def entries_with_loss(job: Job) -> list[SheddableEntry]:
+    """Where the contracts of a job allow loss; refuses those that allow it where answers would be wrong."""
+    terms = {query: known for stage in job.stages for query, known in stage.graph.terms.items()}
+    return sheddable_entries(job, job.contracts, {query: terms[query].weight for query in job.contracts if query in terms})
+
+
+def readers_by_entry(job: Job) -> dict[str, tuple[str, ...]]:
+    """Of each entry of rows from outside the queries whose answers depend on it."""
+    names = {query.lower(): query for query in job.outputs}
+    entries = [source.route.entry for stage in job.stages for source in stage.sources]
+    return {entry: tuple(names[query] for query in readers_of(job, entry)) for entry in entries}
+
+
+def wishes(job: Job, contracts: Mapping[str, QoSSpecification]) -> dict[tuple[str, str], DropPreference]:
+    """What queries want to lose of the rows of entries, by both; where nothing may be lost there is none.
+
+    A query that chooses rows by a column loses none of the streams that do not have it. Columns have the names that packing tasks
+    know: those of the entry, or others that do not cross.
+    """
+    sources = {source.route.entry: source for stage in job.stages for source in stage.sources}
+    found = {}
+    for entry, queries in readers_by_entry(job).items():
+        for query in queries:
+            wish = _wish(contracts[query], sources[entry]) if query in contracts else None
+            if wish is not None:
+                found[entry, query] = wish
+    return found
+
+
+def _wish(contract: QoSSpecification, source: SourceEntry) -> DropPreference | None:
+    column, schema = contract.drop.column, source.route.stream.schema
+    if not contract.max_relative_error:
+        return None
+    if column is None:
+        return contract.drop
+    if column not in schema or not is_numeric(schema[column].type):
+        return None
+    name = schema[column].name
+    return replace(contract.drop, column=dict(source.prefix.kept).get(name, f"{READ}{name}"))
+
+
+def _agreed(job: Job, wanted: Mapping[tuple[str, str], DropPreference]) -> Iterator[tuple[str, tuple[str, ...], DropPreference]]:
+    """Entries all of whose queries want to lose something, with these and what they want together."""
+    for entry, queries in readers_by_entry(job).items():
+        mine = [wanted[entry, query] for query in queries if (entry, query) in wanted]
+        if queries and len(mine) == len(queries):
+            yield entry, queries, _common(mine)
 
 
 def _common(preferences: list[DropPreference]) -> DropPreference:
-    """What all queries of an entry want; rows at random if they want different ones."""
-    first = preferences[0]
-    if all(preference == first for preference in preferences):
-        return first
-    return DropPreference(anywhere=all(preference.anywhere for preference in preferences))
+    """What all queries of an entry want; rows at random if they want different ones. Where loss is allowed is judged by query."""
+    wanted = {replace(preference, anywhere=False) for preference in preferences}
+    common = wanted.pop() if len(wanted) == 1 else DropPreference()
+    return replace(common, anywhere=any(preference.anywhere for preference in preferences))
+
+
+def with_ranked_columns(job: Job) -> Job:
+    """The job, with columns for its packing tasks by which contracts choose rows, and which its operators need not have.
+
+    The plan is the same: another contract is no other query.
+    """
+    ranked = {
+        entry: (preference.column.removeprefix(READ),)
+        for entry, _, preference in _agreed(job, wishes(job, job.contracts))
+        if preference.column is not None and preference.column.startswith(READ)
+    }
+    stages = tuple(replace(stage, sources=tuple(_ranking(source, ranked) for source in stage.sources)) for stage in job.stages)
+    return replace(job, stages=stages)
+
+
+def _ranking(source: SourceEntry, ranked: Mapping[str, tuple[str, ...]]) -> SourceEntry:
+    return replace(source, prefix=replace(source.prefix, ranked=ranked.get(source.route.entry, ())))
 
 
 def check_loss(job: Job, contracts: Mapping[str, QoSSpecification]) -> None:
-    """Refuse loss that would make answers wrong, or that goes by a column which no input of the query has.
+    """Refuse loss that would make answers wrong.
 
     Raises
     ------
@@ -104,25 +164,9 @@ def check_loss(job: Job, contracts: Mapping[str, QoSSpecification]) -> None:
     for query, contract in contracts.items():
         if not contract.max_relative_error:
             continue
-        place = f"query '{query}'"
         if not contract.drop.anywhere and (reason := next(changed_meanings(job, query.lower()), None)) is not None:
             raise InvalidDeclaration(
                 f"LOSS cannot be used: the query has {reason}: with rows left out some of its answers would be wrong, not only "
                 "missing. If that is what you want, allow it with ANYWHERE, as in LOSS <= 5 PERCENT ANYWHERE",
-                place,
+                f"query '{query}'",
             )
-        _check_column(job, query, contract.drop, place)
-
-
-def _check_column(job: Job, query: str, preference: DropPreference, place: str) -> None:
-    inputs = [
-        source.route for stage in job.stages for source in stage.sources if query.lower() in readers_of(job, source.route.entry)
-    ]
-    refusal = None
-    for route in inputs:
-        try:
-            return check_preference(preference, route.columns, query)
-        except InvalidDeclaration as error:
-            refusal = error
-    if refusal is not None:
-        raise InvalidDeclaration(f"LOSS cannot be used: {refusal.message}", place) from refusal

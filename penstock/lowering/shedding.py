@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
 from penstock.errors import InvalidConfiguration, suggestion
+from penstock.kernel.packing import READ
 from penstock.lowering.jobs import Job
 from penstock.model.drop_preferences import DropKind
 from penstock.model.elements import SHED, Control
@@ -23,7 +24,7 @@ def check_shedding(job: Job, decision: Control) -> None:
     if decision.kind != SHED:
         return
     detail = decision.detail
-    entries = {source.route.entry: source.route for stage in job.stages for source in stage.sources}
+    entries = {source.route.entry: source for stage in job.stages for source in stage.sources}
     if not set(detail) >= _REQUIRED or set(detail) - _REQUIRED - _OPTIONAL:
         raise InvalidConfiguration(
             "shedding says which share of the rows of an entry is left out, as {'entry': 'bid@1.0', 'share': 0.1}, with 'seed', "
@@ -36,9 +37,11 @@ def check_shedding(job: Job, decision: Control) -> None:
         raise InvalidConfiguration(f"the share that is left out of '{detail['entry']}' is {share!r}; give a number from 0 to 1")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidConfiguration(f"the seed of the rows left out of '{detail['entry']}' is {seed!r}; give a whole number")
+    preference, source = preference_of(detail), entries[detail["entry"]]
     for query in readers_of(job, detail["entry"]):
-        check_preference(preference_of(detail), entries[detail["entry"]].columns, query)
-    if entries[detail["entry"]].weight and share:
+        if preference.column not in [f"{READ}{name}" for name in source.prefix.ranked]:
+            check_preference(preference, source.route.columns, query)
+    if source.route.weight and share:
         _check_weights(detail)
     if share and detail.get("anywhere") is not True:
         _check_meaning(job, detail)
@@ -68,26 +71,36 @@ def _check_meaning(job: Job, detail: Mapping[str, Any]) -> None:
 
 
 def readers_of(job: Job, entry: str) -> list[str]:
-    """Queries that hear anything of an entry, in lower case: those that read it, and those that read their answers."""
-    nodes = [node for stage in job.stages for node in stage.graph.nodes if any(source == entry for source, _ in node.sources)]
-    found = {query.lower() for node in nodes for query in node.queries}
-    more = found
-    while more:
-        more = {name for name, read in _queries_read(job) if read & found} - found
-        found = found | more
-    return sorted(found)
+    """Queries whose answers depend on rows of an entry, in lower case: those that the operators behind it lead to."""
+    reached, before = {entry}, 0
+    while len(reached) > before:
+        before = len(reached)
+        for stage in job.stages:
+            for node in stage.graph.nodes:
+                reached |= {node.id} if any(source in reached for source, _ in node.sources) else set()
+            for name, exchange in stage.exchanges.items():
+                reached |= {exchange.entry} if stage.graph.outputs[name][0] in reached else set()
+    ports = {name: port for stage in job.stages for name, port in stage.graph.outputs.items() if name not in stage.exchanges}
+    return sorted(name.lower() for name, (node, _) in ports.items() if node in reached)
 
 
-def _queries_read(job: Job) -> Iterator[tuple[str, set[str]]]:
-    """Each query with those whose answers it reads."""
-    for catalog in job.plans.values():
-        for query in catalog.queries.values():
-            yield query.name.lower(), {node.query_read.lower() for node in walk(query.plan) if node.query_read}
+def changed_meanings(job: Job, query: str, exact: Collection[str] = ()) -> Iterator[str]:
+    """Parts of a query, in lower case, and of those it reads, whose answers would be wrong if rows were left out before them.
 
-
-def changed_meanings(job: Job, query: str) -> Iterator[str]:
-    """Parts of a query, in lower case, whose answers would be wrong if rows were left out in front of them."""
-    return (node.needs_every_row for node in _nodes(job, query) if node.needs_every_row)
+    Parameters
+    ----------
+    exact
+        Queries for which nothing is left out, in lower case: what they have does not matter to those that read them.
+    """
+    waiting, seen = [query], {*exact}
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        for node in _nodes(job, name):
+            if node.needs_every_row:
+                yield node.needs_every_row
+            if node.query_read and node.query_read.lower() not in seen:
+                waiting.append(node.query_read.lower())
 
 
 def has_weights(job: Job, query: str) -> bool:

@@ -39,6 +39,7 @@ from penstock.lowering.placing import (
 from penstock.lowering.prefix import Prefix, can_filter_early, grown, prefix_of, with_filter
 from penstock.lowering.row_windows import numbered, sequencer_recipe
 from penstock.lowering.scheduling import check_policy
+from penstock.lowering.sheddable import check_loss, with_ranked_columns
 from penstock.lowering.table import BESIDE, Recipe, lowering_of, recipe_of, recipe_of_generator
 from penstock.lowering.terms import answer_schema, promised, terms_of
 from penstock.model.declarations import Constraint, ConstraintKind, EndOfLife, Generator, RowPolicy, StreamDeclaration
@@ -96,6 +97,7 @@ def startable(catalog: Catalog) -> Job:
             node.make()
     for item, _ in job.early_filters.values():
         item.make()
+    check_loss(job, job.contracts)
     return job
 
 
@@ -145,15 +147,9 @@ class _Builder:
     def build(self) -> Job:
         found = list(self._stages())
         stages = tuple(replace(stage, is_last=stage is found[-1]) for stage in found)
-        return Job(
-            stages,
-            dict(self._living),
-            self.shards,
-            self._living_placements(),
-            tuple(dict.fromkeys(self._unwatched)),
-            self._plans,
-            promised(self.catalog, dict(self._living)),
-        )
+        placements, unwatched = self._living_placements(), tuple(dict.fromkeys(self._unwatched))
+        contracts = promised(self.catalog, dict(self._living))
+        return with_ranked_columns(Job(stages, dict(self._living), self.shards, placements, unwatched, self._plans, contracts))
 
     def _living_placements(self) -> dict[tuple[int, str], tuple[int, str, str]]:
         """Without operators that only queries which are gone have used: whoever looks for them in the graph finds none."""

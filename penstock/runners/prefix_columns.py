@@ -18,7 +18,7 @@ def fields_read(prefix: Prefix) -> tuple[Field, ...]:
     """Fields of the stream that `prefix_columns` looks at, in the order of the stream."""
     stream = prefix.stream
     names = {name for expr in (*(expr for _, expr in prefix.items), *prefix.conditions) for name in columns_of(expr)}
-    names |= {*prefix.unread_required, *_read_by_filters(prefix)}
+    names |= {*prefix.unread_required, *_only_looked_at(prefix)}
     names |= {stream.timestamp, stream.partition_column, stream.position_column}
     names |= {stream.punctuations.column} if stream.punctuations is not None else set()
     wanted = {name.lower() for name in names if name}
@@ -60,12 +60,13 @@ def _computed(prefix: Prefix, rows: pa.RecordBatch) -> pa.RecordBatch:
         system[BAD] = rows.column(BAD)
     if prefix.filters:
         system[ROW] = pa.array(np.arange(rows.num_rows))
-        system |= {f"{READ}{name}": _as(column(name), stream.schema[name].type) for name in _read_by_filters(prefix)}
+    system |= {f"{READ}{name}": _as(column(name), stream.schema[name].type) for name in _only_looked_at(prefix)}
     return pa.RecordBatch.from_arrays([*arrays, *system.values()], names=[*prefix.schema.names, *system])
 
 
-def _read_by_filters(prefix: Prefix) -> list[str]:
-    return list(dict.fromkeys(name for item in prefix.filters for name in item.columns))
+def _only_looked_at(prefix: Prefix) -> list[str]:
+    """What filters read, and by what rows are ranked that are left out."""
+    return list(dict.fromkeys([*(name for item in prefix.filters for name in item.columns), *prefix.ranked]))
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:

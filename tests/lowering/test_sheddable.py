@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import InvalidDeclaration
 from penstock.language.application import parse_application
 from penstock.lowering.looped import looped
-from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
+from penstock.lowering.sheddable import SheddableEntry, entries_with_loss, sheddable_entries
 from penstock.lowering.shedding import has_weights
 from penstock.lowering.stages import build_job
+from penstock.model.elements import SHED, Control
+from penstock.runners.local.runner import LocalRunner
 
 STREAMS = "".join(
     f"CREATE STREAM {name} (k BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND);" for name in "ab"
 )
+LOWEST = "DROP LOWEST price"
 QOS = "WITH QOS (LATENCY <= INTERVAL 2 SECONDS, LOSS <= {} PERCENT {})"
 
 
@@ -82,3 +86,50 @@ def test_loss_that_would_make_answers_wrong_must_be_asked_for(select: str) -> No
     with pytest.raises(InvalidDeclaration, match=r"query 'q'[\s\S]*LOSS cannot be used[\s\S]*ANYWHERE"):
         entries(query("q", select))
     assert all(item.decision(0.01)["anywhere"] for item in entries(query("q", select, more="ANYWHERE")))
+
+
+OUTER = "SELECT a.k, b.price FROM a [RANGE 1 MINUTE] LEFT JOIN b [RANGE 1 MINUTE] ON a.k = b.k"
+INNER = "SELECT a.k, b.price FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k"
+
+
+def test_a_query_that_needs_no_anywhere_does_not_take_it_from_one_that_does() -> None:
+    found = entries(query("q", INNER, more="DROP LOWEST price"), query("r", OUTER, more="DROP LOWEST price ANYWHERE"))
+    assert [item.queries for item in found] == [("q", "r"), ("q", "r")]
+    assert all(item.decision(0.01)["anywhere"] for item in found)
+    assert {item.decision(0.01)["column"] for item in found} == {"_read:price", "b.price"}
+
+
+def test_the_query_whose_answers_would_be_wrong_is_the_one_that_is_named() -> None:
+    with pytest.raises(InvalidDeclaration, match=r"query 'r'\n.*query 'r' reads 'a@1.0' and has LEFT JOIN"):
+        entries(query("q", INNER, more="ANYWHERE"), query("r", OUTER))
+
+
+def test_a_column_need_not_be_one_that_the_query_reads() -> None:
+    """It is there where rows are packed, and does not cross."""
+    catalog = parse_application(STREAMS + query("q", "SELECT k, COUNT(*) AS n FROM a [RANGE 1 MINUTE] GROUP BY k", more=LOWEST))
+    job = looped(build_job(catalog, 2))
+    plain = looped(
+        build_job(parse_application(STREAMS + query("q", "SELECT k, COUNT(*) AS n FROM a [RANGE 1 MINUTE] GROUP BY k")), 2)
+    )
+    (found,) = entries_with_loss(job)
+    assert found.decision(0.1)["column"] == "_read:price"
+    assert job.stages[0].sources[0].route == plain.stages[0].sources[0].route
+    assert job.fingerprint == plain.fingerprint
+    runner = LocalRunner(job)
+    rows = {
+        "k": list(range(100)),
+        "price": [float(at * 37 % 100) for at in range(100)],
+        "ts": pa.array([0] * 100, pa.timestamp("us", "UTC")),
+    }
+    runner.run({"a": pa.RecordBatch.from_pydict(rows)}, [Control(0, SHED, found.decision(0.1))])
+    runner.end()
+    gone = {row["k"] for row in runner.collected.rows("q")} ^ set(range(100))
+    assert {rows["price"][k] for k in gone} == {float(price) for price in range(10)}
+
+
+def test_by_a_column_of_one_input_of_a_join_only_its_rows_are_left_out() -> None:
+    streams = STREAMS.replace("CREATE STREAM b (k BIGINT, price", "CREATE STREAM b (k BIGINT, cost")
+    catalog = parse_application(streams + query("q", INNER.replace("b.price", "b.cost"), 10, "DROP HIGHEST Cost"))
+    (found,) = entries_with_loss(looped(build_job(catalog, 2)))
+    assert found.most == pytest.approx(0.1)
+    assert found.decision(0.1)["column"] == "b.cost"

@@ -11,6 +11,7 @@ from penstock.errors import InvalidDeclaration
 from penstock.language.application import extend
 from penstock.lowering.jobs import Generation, Job
 from penstock.lowering.looped import looped
+from penstock.lowering.sheddable import with_ranked_columns
 from penstock.lowering.stages import build_generations
 from penstock.lowering.terms import promised, terms_of
 from penstock.plan.catalog import Catalog
@@ -86,7 +87,8 @@ class Edition:
         (stage,) = job.stages
         terms = {query: terms_of(self.catalog, query) for query in job.outputs}
         graph = replace(stage.graph, fingerprint=_ANY_PLAN, heirs=dict(self.heirs), terms=terms)
-        return replace(job, stages=(replace(stage, graph=graph),), contracts=promised(self.catalog, job.outputs))
+        contracts = promised(self.catalog, job.outputs)
+        return with_ranked_columns(replace(job, stages=(replace(stage, graph=graph),), contracts=contracts))
 
     def _generation(self, began: Began) -> Generation:
         catalog = parsed(self.name, began.steps, began.now_us)

@@ -13,9 +13,11 @@ from hosts import answers, bag
 from pyspark.sql import SparkSession
 
 from penstock.language.application import parse_application
+from penstock.lowering.sheddable import entries_with_loss
 from penstock.lowering.stages import build_job
 from penstock.model.elements import SHED, Control
 from penstock.runners.local.runner import LocalRunner
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.counters import count_readers
 
@@ -75,5 +77,41 @@ def test_shed_rows_are_the_same_on_both_hosts_and_all_are_counted(spark: SparkSe
         found = report.entries
         assert {entry: found[entry]["shed"] for entry in entries} == {entry: here[entry]["shed"] for entry in entries}
         assert all(0.25 * SIZE * 0.9 < found[entry]["shed"] < 0.35 * SIZE for entry in entries)
+    finally:
+        run.stop()
+
+
+RANKED = """
+CREATE STREAM s (k BIGINT, v DOUBLE, ts BIGINT, part BIGINT, off BIGINT, WATERMARK ts DELAY OF 5)
+USING parquet OPTIONS (path '{path}') PARTITIONED BY part POSITION off;
+CREATE CQ counted WITH QOS (LATENCY <= INTERVAL 1 MINUTE BEST EFFORT, LOSS <= 50 PERCENT DROP LOWEST v)
+AS SELECT k, count(*) AS n FROM s [RANGE 100] GROUP BY k;
+"""
+
+
+def test_rows_are_left_out_by_a_column_that_the_query_does_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_batches([part(0)]), folder / "0.parquet")
+    text = RANKED.format(path=folder)
+    job = build_job(parse_application(text), 2)
+    (entry,) = entries_with_loss(job)
+    detail = entry.decision(0.25)
+    assert entry.column not in job.stages[0].sources[0].route.columns.names
+    local = LocalRunner(job)
+    local.run({"s": part(0)}, [Control(0, SHED, detail)])
+    local.end()
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    checkpoint.control.append(SHED, detail)
+    run = App.from_text(text).start(checkpoint, spark=spark, shards=2)
+    try:
+        run.process_all_available()
+        run.end()
+        found = answers(run, "counted")
+        assert bag(found) == bag(local.collected.rows("counted"))
+        assert sum(row["n"] for row in found) == 0.75 * SIZE
+        report = run.report()
+        assert report is not None
+        assert report.entries[entry.entry]["shed"] == 0.25 * SIZE
     finally:
         run.stop()

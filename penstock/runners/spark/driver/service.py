@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.kernel.timing import AnswerTimes
 from penstock.kernel.work import Terms
 from penstock.lowering.jobs import Job
-from penstock.lowering.sheddable import SheddableEntry, sheddable_entries
+from penstock.lowering.sheddable import SheddableEntry, entries_with_loss
 from penstock.qos.contract_meter import ContractMeter, Served
 from penstock.qos.score import QosScore
 from penstock.runners.spark.driver.reports import BatchReport
@@ -100,7 +100,7 @@ def _queue_bytes(job: Job, report: BatchReport, query: str) -> int:
 
 def sheddable(job: Job) -> list[SheddableEntry]:
     """Where contracts allow loss; refuses those that allow it where answers would be wrong."""
-    return sheddable_entries(job, job.contracts, {query: terms_of(job, query).weight for query in job.contracts})
+    return entries_with_loss(job)
 
 
 def contract_meter(job: Job, began: Mapping[str, float] | None = None) -> ContractMeter:

@@ -1,0 +1,57 @@
+-- rows that several queries read: all of them must allow loss, and want to lose the same rows
+CREATE STREAM bid (item_id BIGINT, bidder BIGINT, price DOUBLE, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS);
+CREATE STREAM auction (item_id BIGINT, seller BIGINT, at TIMESTAMP, WATERMARK at DELAY OF INTERVAL 5 SECONDS);
+CREATE CQ plain AS SELECT item_id, price FROM bid;
+CREATE CQ per_item WITH QOS (LATENCY <= INTERVAL 3 SECONDS, LOSS <= 10 PERCENT)
+AS SELECT item_id, COUNT(*) AS n FROM plain [RANGE 1 MINUTE] GROUP BY item_id;
+CREATE CQ joined WITH QOS (LATENCY <= INTERVAL 3 SECONDS, LOSS <= 10 PERCENT)
+AS SELECT p.item_id, p.price FROM plain [RANGE 1 MINUTE] p, auction [RANGE 1 MINUTE] a WHERE p.item_id = a.item_id;
+CREATE CQ one WITH QOS (LATENCY <= INTERVAL 3 SECONDS, LOSS <= 10 PERCENT DROP LOWEST seller) AS SELECT item_id, seller FROM auction;
+CREATE CQ two WITH QOS (LATENCY <= INTERVAL 3 SECONDS, LOSS <= 4 PERCENT DROP HIGHEST seller) AS SELECT item_id, seller FROM auction;
+----
+application shared: the state of every operator is bounded
+
+query plain
+  bounded    Project item_id, price: keeps nothing
+
+query per_item
+  bounded    Project item_id, n = `count(*)`: keeps nothing
+  bounded    GroupBy item_id: count(*) [tumbling 1 minute]
+             groups: a window of 1 minute goes when event time has passed it; ≤ rate × (1 minute + 5 seconds)
+
+query joined
+  bounded    Project item_id = p.item_id, price = p.price: keeps nothing
+  bounded    WindowJoin p.item_id = a.item_id [sliding 1 minute | sliding 1 minute]
+             rows of p: a row goes once a is past its window of 1 minute; rate(p) × (1 minute + 5 seconds)
+             rows of a: a row goes once p is past its window of 1 minute; rate(a) × (1 minute + 5 seconds)
+
+query one
+  bounded    Project item_id, seller: keeps nothing
+
+query two
+  bounded    Project item_id, seller: keeps nothing
+
+note: event time of a stream advances as long as every partition of its source sends rows
+
+contracts
+  query per_item
+  . LATENCY <= 3.00 s MUST
+  . LOSS <= 10 %, when micro-batches take too long for a LATENCY … MUST
+  . of bid (bid@1.1) up to 5.13 % of the rows: any, by their positions alone
+  . but bid (bid@1.0) loses no rows: plain reads it too, and does not allow that
+  query joined
+  . LATENCY <= 3.00 s MUST
+  . LOSS <= 10 %, when micro-batches take too long for a LATENCY … MUST
+  . of bid (bid@1.2) up to 3.45 % of the rows: any, by their positions alone
+  . of auction (auction@1.3) up to 3.45 % of the rows: any, by their positions alone
+  . but bid (bid@1.0) loses no rows: plain reads it too, and does not allow that
+  query one
+  . LATENCY <= 3.00 s MUST
+  . LOSS <= 10 %, when micro-batches take too long for a LATENCY … MUST
+  . of auction (auction@1.4) up to 4 % of the rows, for two too: any, by their positions alone
+  . but queries of auction (auction@1.4) want to lose different rows, so any are left out
+  query two
+  . LATENCY <= 3.00 s MUST
+  . LOSS <= 4 %, when micro-batches take too long for a LATENCY … MUST
+  . of auction (auction@1.4) up to 4 % of the rows, for one too: any, by their positions alone
+  . but queries of auction (auction@1.4) want to lose different rows, so any are left out
