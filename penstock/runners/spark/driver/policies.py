@@ -51,17 +51,23 @@ class Told:
 
 
 class Policies:
-    """The strategies of a checkpoint."""
+    """The strategies of a checkpoint. Each decision is read once: there are more of them the longer an application runs."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
+        self._read = 0
+        self._newest: ChosenPolicy | None = None
 
     @property
     def current(self) -> ChosenPolicy | None:
         """What holds; None: nobody has said anything."""
         control = self._checkpoint.control
-        said = [detail for kind, detail in control.read(0, len(control)) if kind == POLICY]
-        return _chosen(said[-1]) if said else None
+        stop = len(control)
+        for kind, detail in control.read(self._read, stop):
+            if kind == POLICY:
+                self._newest = _chosen(detail)
+        self._read = max(self._read, stop)
+        return self._newest
 
     def check_start(self, told: Told, catalog: Catalog) -> None:
         """Refuse a start with a strategy that cannot be.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.errors import InvalidDeclaration
 from penstock.language.application import parse_application, parse_policy
-from penstock.model.elements import POLICY
+from penstock.model.elements import POLICY, SHED
 from penstock.model.service import ChosenPolicy
 from penstock.runners.editions.edition import ADD, DROP
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.data_path.control import ControlLog
 from penstock.runners.spark.driver.policies import Policies, Told, policy_of_steps
 
 STREAM = "CREATE STREAM s (k BIGINT, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND);"
@@ -104,3 +106,27 @@ def test_weights_of_queries_that_have_gone_stop_nothing(checkpoint: Checkpoint) 
         Policies(checkpoint).check(weighing, PLAIN)
     Policies(checkpoint).wish(weighing)
     Policies(checkpoint).check(None, PLAIN)
+
+
+class CountedLog(ControlLog):
+    """Counts the decisions that are read."""
+
+    read_so_far = 0
+
+    def read(self, start: int, stop: int) -> list[tuple[str, dict[str, Any]]]:
+        found = super().read(start, stop)
+        self.read_so_far += len(found)
+        return found
+
+
+def test_looking_again_reads_only_what_is_new(checkpoint: Checkpoint) -> None:
+    """Somebody looks every few seconds, and the log grows for ever."""
+    checkpoint.control = log = CountedLog(checkpoint.control.directory)
+    policies = Policies(checkpoint)
+    other_process = Policies(Checkpoint(checkpoint.directory))
+    for look in range(40):
+        log.append(SHED, {"entry": "s@1.0", "share": look / 100})
+        if look % 10 == 0:
+            other_process.wish(ChosenPolicy(f"chain{look}"))
+        assert policies.current == policies.current == ChosenPolicy(f"chain{look // 10 * 10}")
+    assert log.read_so_far == len(log)
