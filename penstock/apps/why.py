@@ -10,6 +10,8 @@ from typing import Any
 
 from penstock.apps.reading import read_catalog
 from penstock.errors import UnknownQuery, UserError
+from penstock.plan.catalog import Catalog
+from penstock.qos.contract_meter import LOOK_SECONDS
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.contracts import EFFECT
 
@@ -28,25 +30,40 @@ class Explanation:
     """The history of decisions, oldest first."""
 
     entries: Sequence[Mapping[str, Any]]
+    #: Why there are none, if so.
+    nothing: str = ""
 
     def to_json(self) -> list[Mapping[str, Any]]:
         return list(self.entries)
 
     def __str__(self) -> str:
         if not self.entries:
-            return "nothing has been decided: no query has a contract, or no look at them has been made yet"
+            return f"nothing has been decided: {self.nothing}"
         return "\n".join(line for entry in self.entries for line in _lines(entry))
 
 
 def why(file: str, checkpoint: Path, query: str | None = None) -> Explanation:
     """What was decided in the runs of a checkpoint; of one query: what concerned it."""
     catalog = read_catalog(file)
-    if query is not None and query.lower() not in catalog.queries:
-        raise UnknownQuery(f"'{file}'", "query", query, [known.name for known in catalog.queries.values()])
     if not (checkpoint / "penstock").is_dir():
         raise UserError(f"'{checkpoint}' is the checkpoint of no run; name that of the run with --checkpoint")
-    entries = Checkpoint(checkpoint).history.entries()
-    return Explanation([found for entry in entries if (found := _about(entry, query)) is not None])
+    place = Checkpoint(checkpoint)
+    edition = place.edition()
+    if edition is not None:  # queries may have come while it ran
+        catalog = edition.catalog
+    if query is not None and query.lower() not in catalog.queries:
+        raise UnknownQuery(f"'{file}'", "query", query, [known.name for known in catalog.queries.values()])
+    entries = place.history.entries()
+    return Explanation([found for entry in entries if (found := _about(entry, query)) is not None], _nothing(catalog, query))
+
+
+def _nothing(catalog: Catalog, query: str | None) -> str:
+    """Why a history may be empty; the first look at contracts is part of it."""
+    asked = [known for name, known in catalog.queries.items() if query is None or name == query.lower()]
+    if not any(known.contract is not None and known.contract.expectations for known in asked):
+        whose = "no query has a contract" if query is None else f"query '{query}' has no contract"
+        return f"{whose} that promises anything, as WITH QOS (LATENCY <= INTERVAL 2 SECONDS MUST) does"
+    return f"contracts are looked at every {LOOK_SECONDS:g} seconds once two micro-batches are over, and the run has not come so far"
 
 
 def _about(entry: Mapping[str, Any], query: str | None) -> Mapping[str, Any] | None:

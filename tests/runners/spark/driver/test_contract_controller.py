@@ -18,7 +18,7 @@ from penstock.lowering.stages import build_job
 from penstock.model.elements import POLICY
 from penstock.model.service import ChosenPolicy
 from penstock.runners.editions.changes import changed
-from penstock.runners.editions.edition import Edition
+from penstock.runners.editions.edition import ADD, Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.contracts import ContractController
 from penstock.runners.spark.driver.policies import Policies
@@ -130,6 +130,27 @@ def test_why_of_one_query_leaves_others_out(told: Callable[[str | None], str]) -
     assert "small: memory" not in told("Fast")
     with pytest.raises(UserError, match="Did you mean 'fast'"):
         told("fasd")
+
+
+def test_an_empty_history_says_why_it_is_empty(tmp_path: Path) -> None:
+    file, checkpoint = tmp_path / "app.sql", Checkpoint(tmp_path / "checkpoint")
+    checkpoint.control.append(POLICY, {"name": "fifo"})
+    file.write_text(TEXT)
+    assert "the run has not come so far" in str(why(str(file), checkpoint.directory))
+    assert "query 'free' has no contract" in str(why(str(file), checkpoint.directory, "free"))
+    assert why(str(file), checkpoint.directory).to_json() == []
+    file.write_text("CREATE STREAM s (k BIGINT, ts BIGINT, WATERMARK ts DELAY OF 2); CREATE CQ free AS SELECT ts FROM s;")
+    assert "no query has a contract" in str(why(str(file), checkpoint.directory))
+
+
+def test_why_knows_queries_that_came_while_the_application_ran(tmp_path: Path) -> None:
+    file, checkpoint = tmp_path / "app.sql", Checkpoint(tmp_path / "checkpoint")
+    file.write_text(TEXT)
+    first = Edition.first("app", TEXT, now_us=1)
+    checkpoint.settle_edition(first)
+    later, _ = changed(first, 2, later=[(ADD, "CREATE CQ late AS SELECT k FROM s;")], now_us=2)
+    checkpoint.settle_edition(later)
+    assert "query 'late' has no contract" in str(why(str(file), checkpoint.directory, "late"))
 
 
 def test_why_without_a_run_says_so(tmp_path: Path) -> None:
