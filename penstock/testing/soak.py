@@ -160,13 +160,14 @@ def micro_batches(found: Mapping[str, pa.RecordBatch], cuts: Mapping[str, Sequen
 
 
 def play(
-    runner: LocalRunner, batches: Sequence[Mapping[str, pa.RecordBatch]], host: Host, change: Callable[[int], None] = lambda _: None
-) -> None:
-    """Run all micro-batches and the end; a restart goes through the bytes of the state."""
+    runner: LocalRunner, batches: Sequence[Mapping[str, pa.RecordBatch]], host: Host,
+    change: Callable[[int], None] = lambda _: None, decided: Callable[[int], Sequence[Control]] = lambda _: (),
+) -> None:  # fmt: skip
+    """Run all micro-batches, with what is `decided` for each, and the end; a restart goes through the bytes of the state."""
     controls = [Control(0, "budget", {"ns": host.budget and host.budget * 30_000})]
     for number, batch in enumerate(batches):
         change(number)
-        runner.run(batch, controls)
+        runner.run(batch, [*controls, *decided(number)])
         controls = []
         if host.restart:
             runner.restore({place: _stored(state) for place, state in runner.snapshot().items()})
