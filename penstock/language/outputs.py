@@ -1,4 +1,4 @@
-"""A text without its destinations."""
+"""A text without its destinations, or without its contracts."""
 
 from __future__ import annotations
 
@@ -26,3 +26,24 @@ def without_outputs(text: str) -> str:
             kept.append(text[at : token.start])
             skips = True
     return "".join([*kept, "" if skips else text[at:]])
+
+
+def without_contracts(text: str) -> str:
+    """The same application with queries that promise nothing.
+
+    Examples
+    --------
+    >>> without_contracts("CREATE CQ a WEIGHT 2 WITH QOS (MEMORY <= ('1 MB' AT INTERVAL 1 SECOND)) AS SELECT k FROM s")
+    'CREATE CQ a WEIGHT 2  AS SELECT k FROM s'
+    """
+    tokens = Penstock().tokenize(text)
+    words = [token.text.upper() for token in tokens]
+    kept, at, depth, begins = list[str](), 0, 0, -1
+    for number, token in enumerate(tokens):
+        if depth == 0 and words[number : number + 3] == ["WITH", "QOS", "("]:
+            kept.append(text[at : token.start])
+            begins = depth
+        depth += (token.text == "(") - (token.text == ")")
+        if begins == depth and token.text == ")":
+            at, begins = token.end + 1, -1
+    return "".join([*kept, text[at:]])

@@ -9,7 +9,7 @@ import pytest
 from penstock.apps.reading import read_text
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
-from penstock.language.outputs import without_outputs
+from penstock.language.outputs import without_contracts, without_outputs
 from penstock.lowering.capacity import planned_application, queries_key
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
@@ -84,6 +84,19 @@ def test_costs_of_other_queries_are_estimates() -> None:
         "prices": {"GroupBy1": []},
     }  # fmt: skip
     assert planned(TEXT, costs=costs).estimated == ("queries that have changed since the run measured them",)
+
+
+def test_an_application_without_contracts_has_the_same_queries() -> None:
+    qos = "WITH QOS (LATENCY <= (INTERVAL 1 SECOND AT INTERVAL 0 SECONDS) MUST, LOSS <= 5 PERCENT DROP LOWEST price)"
+    text = f"""
+        CREATE STREAM s (k BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND);
+        CREATE CQ a WEIGHT 2 {qos} AS SELECT k FROM s WHERE (price > 1);
+        CREATE CQ b {qos} SHOW TIMING AS SELECT k, count(*) AS n FROM s [RANGE 1 MINUTE] GROUP BY k;
+    """
+    before, after = (parse_application(each, "app", now=0) for each in (text, without_contracts(text)))
+    assert [query.contract is None for query in after.queries.values()] == [True, True]
+    assert [query.plan for query in after.queries.values()] == [query.plan for query in before.queries.values()]
+    assert build_job(after, 2).fingerprint == build_job(before, 2).fingerprint
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
