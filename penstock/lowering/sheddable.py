@@ -161,10 +161,10 @@ def check_loss(job: Job, contracts: Mapping[str, QoSSpecification]) -> None:
     InvalidDeclaration
         With the query, and what would allow it.
     """
-    for query, contract in contracts.items():
-        if not contract.max_relative_error:
-            continue
-        if not contract.drop.anywhere and (reason := next(changed_meanings(job, query.lower()), None)) is not None:
+    allowing = {query for query, contract in contracts.items() if contract.max_relative_error}
+    exact = {query.lower() for query in job.outputs if query not in allowing}
+    for query, contract in ((query, contract) for query, contract in contracts.items() if query in allowing):
+        if not contract.drop.anywhere and (reason := next(changed_meanings(job, query.lower(), exact), None)) is not None:
             raise InvalidDeclaration(
                 f"LOSS cannot be used: the query has {reason}: with rows left out some of its answers would be wrong, not only "
                 "missing. If that is what you want, allow it with ANYWHERE, as in LOSS <= 5 PERCENT ANYWHERE",

@@ -16,6 +16,7 @@ from penstock.errors import InvalidConfiguration, UserError
 from penstock.kernel.packets import Packet
 from penstock.language.application import parse_application
 from penstock.lowering.jobs import Job
+from penstock.lowering.shedding import readers_of
 from penstock.lowering.stages import build_job
 from penstock.lowering.tuning import check_decision
 from penstock.model.elements import SHED, Control
@@ -168,7 +169,7 @@ def test_rows_are_left_out_by_a_column_among_those_that_are_packed_together() ->
 @pytest.mark.parametrize(("reason", "query"), UNSAFE.items())
 def test_loss_that_would_make_answers_wrong_is_refused_unless_it_is_wanted(reason: str, query: str) -> None:
     job = job_of(query)
-    entry = entries_of(job)[0]
+    entry = next(entry for entry in entries_of(job) if "q" in readers_of(job, entry))
     with pytest.raises(InvalidConfiguration, match=f"query 'q' reads '.*' and has {reason}: "):
         check_decision(job, Control(0, SHED, {"entry": entry, "share": 0.1}))
     check_decision(job, Control(0, SHED, {"entry": entry, "share": 0.1, "anywhere": True}))

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 
 from penstock.columnar.coins import coins
 from penstock.lowering.jobs import Job
-from penstock.lowering.shedding import what_would_be_wrong
+from penstock.lowering.shedding import changed_meanings
 from penstock.model.elements import SHED, Control
 from penstock.plan.catalog import Catalog
 from penstock.plan.nodes.base import Node, walk
@@ -139,10 +139,8 @@ def plans_of(catalog: Catalog, query: str) -> Iterator[Node]:
 
 def only_loses(job: Job, query: str) -> bool:
     """Whether a decision would be allowed without ANYWHERE, and no aggregate counts what is left."""
-    nodes = [(plan, node) for catalog in job.plans.values() for plan in plans_of(catalog, query) for node in walk(plan)]
-    names = {query, *(node.query_read for _, node in nodes if node.query_read)}
-    is_allowed = not any(what_would_be_wrong(job, name, entry) for name in names for entry, _, _ in entries(job))
-    return is_allowed and not any(isinstance(node, GroupBy) for _, node in nodes)
+    nodes = (node for catalog in job.plans.values() for plan in plans_of(catalog, query) for node in walk(plan))
+    return not any(changed_meanings(job, query)) and not any(isinstance(node, GroupBy) for node in nodes)
 
 
 @given(
