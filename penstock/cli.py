@@ -186,10 +186,14 @@ def plan(
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores to plan for. Default: those of the run, or 2.")] = None,
     trigger: Annotated[str | None, typer.Option(help="Time between micro-batches, such as '1 second'.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run whose measured costs count.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Directory of a run whose measured costs count. Default: .penstock/NAME, if there.")
+    ] = None,
     trial: Annotated[
         str | None,
-        typer.Option(help="Measure by a run of this length that writes nowhere, such as '20 seconds'; 0: assume typical costs."),
+        typer.Option(
+            help="Measure by a run of this length that writes nowhere; 0: assume usual costs. Default without a run: '20 seconds'."
+        ),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Memory there is for state and queues, such as '2 GB'.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw latency against rate into this file, .png or .svg.")] = None,
@@ -302,7 +306,10 @@ def why(
     checkpoint: Annotated[Path | None, typer.Option(help="Directory of a run. Default: .penstock/NAME.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was decided about contracts while an application ran: what was measured, what was promised, and what it did."""
+    """Show what was decided about contracts while an application ran, such as to leave rows out.
+
+    Each decision comes with what was measured, what was promised, the reason, and what it did.
+    """
     from penstock.apps.running import default_checkpoint
     from penstock.apps.why import why as explained
 
@@ -311,7 +318,7 @@ def why(
 
 @app.command()
 def check(file: File, as_json: Json = False) -> None:
-    """Prove that the state of every operator is bounded, or what is missing, and show contracts. Exit code 1 if it is unbounded."""
+    """Prove that all state is bounded, or say what is missing, and show contracts. Exit code 1 if state is unbounded."""
     from penstock.apps.checking import check_application
     from penstock.apps.reading import read_catalog
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.errors import UserError
-from penstock.language.outputs import without_contracts, without_outputs
+from penstock.language.outputs import without_outputs, without_promises
 from penstock.runners.costs import RECORD
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.app import App
@@ -39,7 +39,7 @@ def measure(text: str, name: str, seconds: float, cores: int) -> Mapping[str, An
     seconds
         How long rows are processed; starting Spark comes on top.
     """
-    app = App.from_text(without_contracts(without_outputs(text)), name)
+    app = App.from_text(without_promises(without_outputs(text)), name)
     with tempfile.TemporaryDirectory(prefix="penstock-trial-", ignore_cleanup_errors=True) as folder:
         place, log = Path(folder), Path(folder) / "spark.log"
         with redirected(log, 1, 2):

@@ -63,7 +63,7 @@ def _nothing(catalog: Catalog, query: str | None) -> str:
     if not any(known.contract is not None and known.contract.expectations for known in asked):
         whose = "no query has a contract" if query is None else f"query '{query}' has no contract"
         return f"{whose} that promises anything, as WITH QOS (LATENCY <= INTERVAL 2 SECONDS MUST) does"
-    return f"contracts are looked at every {LOOK_SECONDS:g} seconds once two micro-batches are over, and the run has not come so far"
+    return f"contracts are looked at every {LOOK_SECONDS:g} seconds after two micro-batches, and the run has not come so far"
 
 
 def _about(entry: Mapping[str, Any], query: str | None) -> Mapping[str, Any] | None:

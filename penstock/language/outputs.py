@@ -1,6 +1,10 @@
-"""A text without its destinations, or without its contracts."""
+"""A text without its destinations, or without its promises."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token
 
 from penstock.language.dialect import Penstock
 
@@ -28,22 +32,36 @@ def without_outputs(text: str) -> str:
     return "".join([*kept, "" if skips else text[at:]])
 
 
-def without_contracts(text: str) -> str:
-    """The same application with queries that promise nothing.
+def without_promises(text: str) -> str:
+    """The same application with queries that promise nothing; what they allow to be lost stays, as select lists may speak of it.
 
     Examples
     --------
-    >>> without_contracts("CREATE CQ a WEIGHT 2 WITH QOS (MEMORY <= ('1 MB' AT INTERVAL 1 SECOND)) AS SELECT k FROM s")
+    >>> without_promises("CREATE CQ a WEIGHT 2 WITH QOS (MEMORY <= ('1 MB' AT INTERVAL 1 SECOND)) AS SELECT k FROM s")
     'CREATE CQ a WEIGHT 2  AS SELECT k FROM s'
+    >>> without_promises("CREATE CQ a WITH QOS (LATENCY <= INTERVAL 2 SECONDS, LOSS <= 5 PERCENT DROP LOWEST k) AS SELECT k FROM s")
+    'CREATE CQ a WITH QOS (LOSS <= 5 PERCENT DROP LOWEST k) AS SELECT k FROM s'
     """
     tokens = Penstock().tokenize(text)
     words = [token.text.upper() for token in tokens]
-    kept, at, depth, begins = list[str](), 0, 0, -1
-    for number, token in enumerate(tokens):
-        if depth == 0 and words[number : number + 3] == ["WITH", "QOS", "("]:
-            kept.append(text[at : token.start])
-            begins = depth
-        depth += (token.text == "(") - (token.text == ")")
-        if begins == depth and token.text == ")":
-            at, begins = token.end + 1, -1
+    kept, at, number = list[str](), 0, 0
+    while number < len(tokens):
+        if words[number : number + 3] == ["WITH", "QOS", "("]:
+            stop, losses = _promises_end(tokens, words, number + 3)
+            loss = f"WITH QOS ({text[losses[0].start : losses[-1].end + 1]})" if losses else ""
+            kept, at, number = [*kept, text[at : tokens[number].start], loss], tokens[stop].end + 1, stop
+        number += 1
     return "".join([*kept, text[at:]])
+
+
+def _promises_end(tokens: Sequence[Token], words: Sequence[str], number: int) -> tuple[int, list[Token]]:
+    """Where the contract that begins with a token ends, and what it says of LOSS."""
+    depth, losses, is_loss = 0, list[Token](), words[number] == "LOSS"
+    while depth or words[number] != ")":
+        depth += (words[number] == "(") - (words[number] == ")")
+        if not depth and words[number] == ",":
+            is_loss = words[number + 1] == "LOSS"
+        elif is_loss:
+            losses.append(tokens[number])
+        number += 1
+    return number, losses

@@ -45,7 +45,9 @@ def test_the_data_say_the_same_in_both(path: Path) -> None:
 
 
 def test_the_data_name_the_query_that_forbids_loss() -> None:
-    catalog = parse_application(f"{STREAMS} CREATE CQ q {LOSS.format('')} AS SELECT k FROM a; CREATE CQ r AS SELECT k FROM a;")
+    groups = "SELECT k, COUNT(*) AS n FROM a [RANGE {} MINUTES] GROUP BY k"
+    loss = LOSS.format(" DROP LOWEST v")  # not a column of the groups, so only packing tasks could go by it
+    catalog = parse_application(f"{STREAMS} CREATE CQ q {loss} AS {groups.format(2)}; CREATE CQ r AS {groups.format(1)};")
     (contract,) = check_application(catalog).to_json()["contracts"]
     assert contract["loss"]["usable"] is False
     (kept,) = contract["loss"]["kept"]

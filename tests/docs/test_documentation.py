@@ -11,6 +11,8 @@ import pytest
 from penstock.expressions.aggregates import AGGREGATES
 from penstock.expressions.nodes import FUNCTIONS
 from penstock.language.application import parse_application
+from penstock.lowering.sheddable import entries_with_loss
+from penstock.lowering.stages import build_job
 from penstock.model.hint_options import HINTS, Option
 from penstock.model.schema import SQL_TYPES
 from penstock.plan.analysis.safety import check
@@ -49,6 +51,8 @@ STATEMENTS = [(page, text) for page in PAGES for text in blocks(page, "sql")]
 def test_statements_of_the_documentation_are_legal(page: Path, text: str) -> None:
     catalog = read(page, text)
     assert check(catalog, with_remedies=False).application == page.stem
+    if any(query.contract is not None for query in catalog.queries.values()):
+        assert entries_with_loss(build_job(catalog, 2)) is not None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

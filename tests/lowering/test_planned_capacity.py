@@ -9,7 +9,7 @@ import pytest
 from penstock.apps.reading import read_text
 from penstock.apps.table import EXAMPLES
 from penstock.language.application import parse_application
-from penstock.language.outputs import without_contracts, without_outputs
+from penstock.language.outputs import without_outputs, without_promises
 from penstock.lowering.capacity import planned_application, queries_key
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
@@ -86,15 +86,17 @@ def test_costs_of_other_queries_are_estimates() -> None:
     assert planned(TEXT, costs=costs).estimated == ("queries that have changed since the run measured them",)
 
 
-def test_an_application_without_contracts_has_the_same_queries() -> None:
+def test_an_application_without_promises_has_the_same_queries() -> None:
     qos = "WITH QOS (LATENCY <= (INTERVAL 1 SECOND AT INTERVAL 0 SECONDS) MUST, LOSS <= 5 PERCENT DROP LOWEST price)"
     text = f"""
         CREATE STREAM s (k BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND);
         CREATE CQ a WEIGHT 2 {qos} AS SELECT k FROM s WHERE (price > 1);
         CREATE CQ b {qos} SHOW TIMING AS SELECT k, count(*) AS n FROM s [RANGE 1 MINUTE] GROUP BY k;
+        CREATE CQ c WITH QOS (LOSS <= 5 PERCENT COMPENSATE, LATENCY <= INTERVAL 1 SECOND) AS
+          SELECT k, count(*) AS n, sampling_error(count(*)) AS e FROM s [RANGE 1 MINUTE] GROUP BY k;
     """
-    before, after = (parse_application(each, "app", now=0) for each in (text, without_contracts(text)))
-    assert [query.contract is None for query in after.queries.values()] == [True, True]
+    before, after = (parse_application(each, "app", now=0) for each in (text, without_promises(text)))
+    assert [query.contract and query.contract.expectations for query in after.queries.values()] == [(), (), ()]
     assert [query.plan for query in after.queries.values()] == [query.plan for query in before.queries.values()]
     assert build_job(after, 2).fingerprint == build_job(before, 2).fingerprint
 

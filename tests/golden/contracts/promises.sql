@@ -60,8 +60,8 @@ contracts
   query joined
   . LATENCY <= 3.00 s BEST EFFORT
   . LOSS <= 15 %, when micro-batches take too long for a LATENCY … MUST
-  . of auction (auction@1.3) up to 7.8 % of the rows, for pairs too: any, by their positions alone; also where answers become wrong instead of incomplete
-  . of bid (bid@1.4) up to 7.8 % of the rows, for pairs too: any, by their positions alone; also where answers become wrong instead of incomplete
+  . of auction (auction@1.3) up to 7.8 % of the rows, for pairs too: any, by their positions alone
+  . of bid (bid@1.4) up to 7.8 % of the rows, for pairs too: any, by their positions alone
   query pairs
   . LATENCY <= 3.00 s MUST
   . LOSS <= 15 %, when micro-batches take too long for a LATENCY … MUST

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+from zlib import crc32
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 
 from penstock.columnar.coins import coins
+from penstock.columnar.hashing import mixed
 from penstock.lowering.jobs import Job
 from penstock.lowering.shedding import changed_meanings
 from penstock.model.elements import SHED, Control
@@ -52,13 +55,18 @@ def at_random(job: Job, shares: Sequence[float]) -> Callable[[int], list[Control
     ]
 
 
+def drawn(stream: str, positions: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The coins of rows; each stream has its own."""
+    return coins(int(mixed(_SEED, crc32(stream.encode()))), 0, positions)
+
+
 def what_is_left(batches: Sequence[Mapping[str, pa.RecordBatch]], shares: Sequence[float]) -> dict[str, pa.RecordBatch]:
     """By the definition: a row is left out if its coin is below the share."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in STREAMS}
     for number, batch in enumerate(batches):
         for name, rows in batch.items():
-            drawn = coins(_SEED, 0, rows.column("id").to_numpy())
-            found[name].append(rows.filter(pa.array(drawn >= shares[number % len(shares)])))
+            stays = drawn(name, rows.column("id").to_numpy()) >= shares[number % len(shares)]
+            found[name].append(rows.filter(pa.array(stays)))
     return {name: pa.concat_batches(parts) for name, parts in found.items() if parts}
 
 
@@ -179,5 +187,5 @@ def test_which_rows_are_left_out_depends_on_positions_alone(case: Case, share: f
                 by_stream.setdefault(stream, set()).add(found.report()[entry]["shed"])
         of_streams.append(by_stream)
     for name in of_streams[0].keys() & of_streams[1].keys():
-        drawn = coins(_SEED, 0, np.arange(case.tables[name].num_rows))
-        assert of_streams[0][name] == of_streams[1][name] == {int((drawn < share).sum())}
+        expected = int((drawn(name, np.arange(case.tables[name].num_rows)) < share).sum())
+        assert of_streams[0][name] == of_streams[1][name] == {expected}

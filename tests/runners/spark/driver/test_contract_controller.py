@@ -21,6 +21,7 @@ from penstock.runners.editions.changes import changed
 from penstock.runners.editions.edition import ADD, Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.contracts import ContractController
+from penstock.runners.spark.driver.losses import Losses
 from penstock.runners.spark.driver.policies import Policies
 from penstock.runners.spark.driver.reports import BatchReport
 
@@ -42,7 +43,7 @@ class Bench:
         self.controller = self.begin()
 
     def begin(self) -> ContractController:
-        return ContractController(self.job, self.checkpoint, lambda: None, lambda: self.has_budget)
+        return ContractController(self.job, self.checkpoint, lambda: None, lambda: self.has_budget, Losses(self.checkpoint))
 
     def hear(self, latency_s: float, batches: int = 1) -> None:
         for _ in range(batches):
@@ -105,7 +106,8 @@ def test_a_restart_goes_on_with_what_was_chosen(tmp_path: Path) -> None:
 def test_applications_without_contracts_need_no_controller(tmp_path: Path) -> None:
     job = build_job(parse_application(TEXT.replace("WITH QOS (LATENCY <= INTERVAL 2 SECONDS MUST)", "").replace(
         "WITH QOS (MEMORY <= '1 MB' BEST EFFORT)", "")), 2)  # fmt: skip
-    assert not ContractController(job, Checkpoint(tmp_path), lambda: None, lambda: True).is_needed
+    checkpoint = Checkpoint(tmp_path)
+    assert not ContractController(job, checkpoint, lambda: None, lambda: True, Losses(checkpoint)).is_needed
 
 
 @pytest.fixture
