@@ -99,7 +99,9 @@ def wishes(job: Job, contracts: Mapping[str, QoSSpecification]) -> dict[tuple[st
     know: those of the entry, or others that do not cross.
     """
     sources = {source.route.entry: source for stage in job.stages for source in stage.sources}
-    found = {}
+    found: dict[tuple[str, str], DropPreference] = {}
+    if not any(contract.max_relative_error for contract in contracts.values()):
+        return found
     for entry, queries in readers_by_entry(job).items():
         for query in queries:
             wish = _wish(contracts[query], sources[entry]) if query in contracts else None
@@ -122,7 +124,7 @@ def _wish(contract: QoSSpecification, source: SourceEntry) -> DropPreference | N
 
 def _agreed(job: Job, wanted: Mapping[tuple[str, str], DropPreference]) -> Iterator[tuple[str, tuple[str, ...], DropPreference]]:
     """Entries all of whose queries want to lose something, with these and what they want together."""
-    for entry, queries in readers_by_entry(job).items():
+    for entry, queries in readers_by_entry(job).items() if wanted else ():
         mine = [wanted[entry, query] for query in queries if (entry, query) in wanted]
         if queries and len(mine) == len(queries):
             yield entry, queries, _common(mine)
