@@ -210,7 +210,7 @@ def _losing(
     queries = {each.id: each.query for each in paths}
     others = tuple(sorted({queries[each] for each in placed.paths} - {path.query}))
     column = placed.drop.column.removeprefix(READ) if placed.drop.column is not None else None
-    preference = replace(placed.drop, column=column, anywhere=contract.drop.anywhere)
+    preference = replace(placed.drop, column=column, compensate=contract.drop.compensate, anywhere=contract.drop.anywhere)
     return Losing(entry, streams[entry], "" if operator == entry else operator, placed.capacity, preference, others)
 
 
@@ -243,6 +243,7 @@ def rule(preference: DropPreference) -> str:
         center = "the mean" if preference.center is None else f"{preference.center:g}"
         which = f"those {_RULES[preference.kind].format(column=preference.column, center=center)}"
         which += ", so much of the range of its values" if preference.mode is DropMode.RANGE else ""
+    which += "; counts, sums and averages are estimated for all rows" if preference.compensate else ""
     return which + ("; also where answers become wrong instead of incomplete" if preference.anywhere else "")
 
 
@@ -295,6 +296,7 @@ def _preference_json(preference: DropPreference) -> dict[str, Any]:
         "column": preference.column,
         "center": preference.center,
         "mode": preference.mode.value,
+        "compensate": preference.compensate,
         "anywhere": preference.anywhere,
         "which": rule(preference),
     }

@@ -39,3 +39,17 @@ sources, as Catalyst reads them
   bid -> round 1 by item
   . crosses: item
   . where: (`price` > 1.0D)
+
+contracts
+  query scaled
+  . LATENCY <= 2.00 s MUST
+  . LOSS <= 20 %, when micro-batches take too long for a LATENCY … MUST
+  . of bid (bid@1.0) up to 20 % of the rows: any, by their positions alone; counts, sums and averages are estimated for all rows
+  query each
+  . LATENCY <= 2.00 s MUST
+  . LOSS <= 20 %, when micro-batches take too long for a LATENCY … MUST
+  . of bid (bid@1.1) up to 20 % of the rows: any, by their positions alone
+  query plain
+  . LATENCY <= 2.00 s MUST
+  . LOSS <= 20 %, when micro-batches take too long for a LATENCY … MUST
+  . of bid (bid@1.2) up to 20 % of the rows: any, by their positions alone

@@ -97,7 +97,7 @@ def test_rows_are_left_out_by_a_column_that_the_query_does_not_read(spark: Spark
     job = build_job(parse_application(text), 2)
     (entry,) = entries_with_loss(job)
     detail = entry.decision(0.25)
-    assert entry.column not in job.stages[0].sources[0].route.columns.names
+    assert detail["column"] not in job.stages[0].sources[0].route.columns.names
     local = LocalRunner(job)
     local.run({"s": part(0)}, [Control(0, SHED, detail)])
     local.end()
