@@ -4,7 +4,7 @@
 --   penstock run  docs/examples/contract.sql --seconds 60
 --   penstock why  docs/examples/contract.sql
 CREATE STREAM bid (item_id BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND)
-USING feed OPTIONS (workload 'auction.bid', rate '300000');
+USING feed OPTIONS (workload 'auction.bid', rate '600000');
 
 CREATE CQ bids_per_item
 WITH QOS (LATENCY <= INTERVAL 2 SECONDS MUST, LOSS <= 50 PERCENT DROP LOWEST price)
