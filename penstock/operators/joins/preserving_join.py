@@ -16,6 +16,7 @@ from penstock.model.elements import FOREVER, Elements, End, Metadata
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
+from penstock.operators.joins.forgetting.extents import FramedExtents, each_window
 from penstock.operators.joins.forgetting.preserved_propagation import PreservedPropagation
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination
 from penstock.operators.joins.storing.debts import Debts
@@ -91,12 +92,11 @@ class PreservingJoin(WindowJoin):
 
     def _debts(self, port: int, ts: Int64s) -> Debts:
         """All open."""
-        copies = self._extents.copies({port: ts})
-        if copies is None:
-            return Debts(self._extents.due(port, ts, None), np.zeros(len(ts), np.bool_))
-        first, counts = copies
-        numbers = np.repeat(first, counts) + _counted(counts)
-        return Debts.numbered(self._extents.due(port, np.repeat(ts, counts), numbers), first, counts)
+        if not isinstance(self._extents, FramedExtents):
+            return Debts(self._extents.useful_until(port, ts), np.zeros(len(ts), np.bool_))
+        first, counts = self._extents.copies({port: ts})
+        _, numbers = each_window(first, counts)
+        return Debts.numbered(self._extents.due(port, numbers), first, counts)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class PreservingJoin(WindowJoin):
         if isinstance(stored, PreservedRows):
             first.append((run.batch, *stored.settle(run, pairs.parts[1 - port][1], numbers)))
         if self.kind.shows_pairs:
-            yield from (self._result(pairs, numbers, start) for start in range(0, pairs.num_rows, OUTPUT_ROWS))
+            yield from (self._result(pairs, start) for start in range(0, pairs.num_rows, OUTPUT_ROWS))
         elif self.kind is JoinKind.LEFT_SEMI:
             yield from self._alone(0, first)
 
@@ -222,8 +222,6 @@ class PreservingJoin(WindowJoin):
             pos = mix_positions(pos, np.full(len(rows), -1 - port))
         if numbers is not None:
             pos = mix_positions(pos, numbers)
-            if self.window_number:
-                columns = [*columns, pa.array(numbers, pa.int64())]
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), batch.ts[rows], pos)
 
     # -- metadata -----------------------------------------------------------------------------------------------------
@@ -265,8 +263,3 @@ def _columns_read(residual: Expr | None, schema: pa.Schema) -> list[int]:
         return []
     known = Schema.from_arrow(schema)
     return sorted({known.index(name) for name in columns_of(residual) if name in known})
-
-
-def _counted(counts: Int64s) -> Int64s:
-    """0, 1, … for each of the counts, one behind the other."""
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from penstock.columnar.hashing import UInt64s, hash_columns, mix_positions
+from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.columnar.matching import equal_keys, is_one_to_one, sort_run
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
@@ -24,12 +24,11 @@ from penstock.model.elements import FOREVER, Control, Elements, End, Heartbeat, 
 from penstock.model.join_kinds import JoinKind
 from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
-from penstock.model.schema import Schema
 from penstock.model.scoped import scoped_from_herald
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
-from penstock.operators.joins.forgetting.extents import extents_of
-from penstock.operators.joins.forgetting.propagation import Propagation
+from penstock.operators.joins.forgetting.extents import FramedExtents, each_window, extents_of
+from penstock.operators.joins.forgetting.propagation import Propagation, key_schema
 from penstock.operators.joins.forgetting.violations import MOST_MARKERS, MarkerLimit, closed_mask, judge
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination, in_pieces, merged_where_few, stamps
 from penstock.operators.joins.storing.row_store import RowStore, Run
@@ -44,7 +43,6 @@ _COUNTERS = ("dropped", "purged_on_the_fly", "expired_on_the_fly", "results", "v
 class JoinOptions(TypedDict, total=False):
     """Parameters of `WindowJoin` that joins made of it hand on."""
 
-    window_number: str
     on_violation: RowPolicy | None
     max_drop_markers: int
     emit_partial: bool
@@ -99,7 +97,6 @@ class WindowJoin(StoringJoin[RowStore]):
         output_schema: pa.Schema,
         residual: Expr | None = None,
         life: Lifespan | None = None,
-        window_number: str = "",
         on_violation: RowPolicy | None = None,
         max_drop_markers: int = MOST_MARKERS,
         emit_partial: bool = False,
@@ -109,7 +106,6 @@ class WindowJoin(StoringJoin[RowStore]):
         self.keys = tuple(tuple(key) for key in keys)
         self.output_schema = output_schema
         self.residual = residual
-        self.window_number = window_number
         self.on_violation = on_violation
         self._heeds_punctuations = heeds_punctuations
         self._limit = MarkerLimit(max_drop_markers)
@@ -117,8 +113,8 @@ class WindowJoin(StoringJoin[RowStore]):
         rows = [RowStore(f"{port}-", self.keys[port], self._useful_until(port)) for port in ports]
         super().__init__(rows, life, _COUNTERS, memory_bytes)
         self._extents = extents_of(windows, self.life, emit_partial)
-        self._closed = [ClosedSet.over(Schema.from_arrow(schemas[port]), self.keys[port]) for port in ports]
-        self._closed_logs = [AnnouncementLog(f"closed{port}") for port in ports]
+        self._closed_logs = [AnnouncementLog(f"closed{port}", key_schema(schemas[port], self.keys[port])) for port in ports]
+        self._closed = [ClosedSet.of(log.schema.fields, log.known) for log in self._closed_logs]
         self._propagation = Propagation(schemas, self.keys, output_schema)
         self._settled_entries = 0
 
@@ -175,7 +171,7 @@ class WindowJoin(StoringJoin[RowStore]):
     def _usable(self, port: int, batch: Batch) -> Batch:
         """Rows that can have a partner at all."""
         batch = batch.filter(self._with_key(port, batch, self._alive(batch)))
-        if not self._propagation.finished.entries or not batch.num_rows:
+        if not self._propagation.finished.known.entries or not batch.num_rows:
             return batch
         finished = self._propagation.finished_mask([batch.column(key) for key in self.keys[port]], batch.num_rows)
         self._counts["dropped"] += int(np.count_nonzero(finished))
@@ -199,9 +195,9 @@ class WindowJoin(StoringJoin[RowStore]):
             yield run, Combination(parts, found.keys, found.hashes[probes])
 
     def _results(self, found: Combination) -> Iterator[Batch]:
-        found, numbers = self._numbered(found)
+        found, _ = self._numbered(found)
         for start in range(0, found.num_rows, OUTPUT_ROWS):
-            piece = self._result(found, numbers, start)
+            piece = self._result(found, start)
             if self.residual is not None:
                 piece = piece.filter(mask(self.residual, piece.rows))
             if piece.num_rows:
@@ -209,22 +205,16 @@ class WindowJoin(StoringJoin[RowStore]):
 
     def _numbered(self, found: Combination) -> tuple[Combination, Int64s | None]:
         """Combinations once for each window they are in, and its number; None where they count once."""
-        copies = self._extents.copies(found.times()) if self._extents.repeat_pairs else None
-        if copies is None:
+        if not isinstance(self._extents, FramedExtents):
             return found, None
-        first, count = copies
-        repeated = np.repeat(np.arange(found.num_rows), count)
-        offsets = np.arange(len(repeated)) - np.repeat(np.cumsum(count) - count, count)
-        return found.subset(repeated), first[repeated] + offsets
+        rows, numbers = each_window(*self._extents.copies(found.times()))
+        return found.subset(rows), numbers
 
-    def _result(self, found: Combination, numbers: Int64s | None, start: int) -> Batch:
+    def _result(self, found: Combination, start: int) -> Batch:
         stop = min(start + OUTPUT_ROWS, found.num_rows)
         parts = [(batch, rows[start:stop]) for batch, rows in (found.parts[port] for port in range(len(self._rows)))]
         columns = [column for port, (batch, rows) in enumerate(parts) for column in self._columns(port, batch, rows)]
         ts, pos = stamps((batch.ts, batch.pos, rows) for batch, rows in parts)
-        if numbers is not None and self.window_number:
-            columns.append(pa.array(numbers[start:stop], pa.int64()))
-            pos = mix_positions(pos, numbers[start:stop])
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), ts, pos)
 
     def _columns(self, port: int, batch: Batch, rows: Int64s) -> list[pa.Array]:
@@ -303,18 +293,15 @@ class WindowJoin(StoringJoin[RowStore]):
             by_all = reduce(and_, self._closed)
             if self.on_violation is None:
                 for known, log in zip(self._closed, self._closed_logs, strict=True):
-                    known.forget(by_all.named(known.names))
-                    log.rewrite()
+                    log.prune(by_all.named(known.names).announcements)
             self._propagation.prune(by_all.announcements)
             self._settled_entries = self._closed_entries()
         if 2 * self._closed_entries() > self._limit.most:
-            remembered = [*(known.announcements for known in self._closed), self._propagation.finished]
-            if self._limit.bound(remembered, self._marker_schemas()):
-                for log in (*self._closed_logs, self._propagation.log):
-                    log.rewrite()
+            self._limit.bound(self._limited())
 
-    def _marker_schemas(self) -> list[Schema]:
-        return [*(Schema(known.fields) for known in self._closed), self._propagation.key_schema]
+    def _limited(self) -> list[AnnouncementLog]:
+        """What of closed keys is remembered up to a limit."""
+        return [*self._closed_logs, self._propagation.finished]
 
     def _closed_entries(self) -> int:
         return sum(map(len, self._closed)) + self._propagation.entries
@@ -387,17 +374,17 @@ class WindowJoin(StoringJoin[RowStore]):
         meta: list[Any] = []
         segments: dict[str, pa.RecordBatch] = {}
         for known, log in zip(self._closed, self._closed_logs, strict=True):
-            written, parts = log.snapshot(known.announcements)
+            written, parts = log.snapshot()
             meta.append({"log": written, "counts": known.counts})
             segments |= parts
         return meta, segments
 
     def restore(self, state: State) -> None:
         super().restore(state)
-        self._limit.restore(state.meta["limit"], self._marker_schemas(), state.segments)
+        self._limit.restore(state.meta["limit"], self._limited(), state.segments)
         self._closed = [
-            ClosedSet.of(known.fields, log.restore(coded["log"], state.segments, Schema(known.fields)), coded["counts"])
-            for coded, known, log in zip(state.meta["closed"], self._closed, self._closed_logs, strict=True)
+            ClosedSet.of(log.schema.fields, log.restore(coded["log"], state.segments), coded["counts"])
+            for coded, log in zip(state.meta["closed"], self._closed_logs, strict=True)
         ]
         self._propagation.restore(state.meta["propagation"], state.segments)
         for port, rows in enumerate(self._rows):

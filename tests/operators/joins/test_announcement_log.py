@@ -35,45 +35,41 @@ def mark_of(values: list[Any]) -> Punctuation:
 )
 @settings(max_examples=150, deadline=None)
 def test_what_was_known_comes_back_after_any_changes(schema: Schema, steps: list[tuple[str, list[int]]]) -> None:
-    known, log = Announcements(schema), AnnouncementLog("closed")
+    log = AnnouncementLog("closed", schema)
     for kind, numbers in steps:
         values: list[Any] = numbers if schema is NUMBERS else list(map(str, numbers))
-        if kind == "add" and known.add(mark_of(values)):
-            log.note(mark_of(values))
+        if kind == "add":
+            log.add_beyond(mark_of(values))
         elif kind == "prune":
             gone = Announcements(schema)
             gone.add(mark_of(values))
-            known.prune(gone)
-            log.rewrite()
+            log.prune(gone)
         elif kind in ("snapshot", "restart"):
-            meta, segments = log.snapshot(known)
+            meta, segments = log.snapshot()
             if kind == "restart":
-                log = AnnouncementLog("closed")
-                known = log.restore(json.loads(json.dumps(meta)), segments, schema)
-    meta, segments = log.snapshot(known)
-    again = AnnouncementLog("closed").restore(meta, segments, schema)
+                log = AnnouncementLog("closed", schema)
+                log.restore(json.loads(json.dumps(meta)), segments)
+    again = AnnouncementLog("closed", schema).restore(*log.snapshot())
     for number in range(41):
         row = {"k": number if schema is NUMBERS else str(number)}
-        assert again.contains(row) == known.contains(row)
+        assert again.contains(row) == log.known.contains(row)
 
 
 def test_ranges_come_back_too() -> None:
-    known, log = Announcements(NUMBERS), AnnouncementLog("closed")
+    log = AnnouncementLog("closed", NUMBERS)
     for mark in (Punctuation(("k",), (between(3, 9),)), Punctuation(("k",), (between(20, None),))):
-        assert known.add(mark)
-        log.note(mark)
-    again = AnnouncementLog("closed").restore(*log.snapshot(known), NUMBERS)
+        assert log.add_beyond(mark) == mark
+    again = AnnouncementLog("closed", NUMBERS).restore(*log.snapshot())
     assert [number for number in range(25) if again.contains({"k": number})] == [3, 4, 5, 6, 7, 8, 9, 20, 21, 22, 23, 24]
 
 
 def test_a_snapshot_writes_what_is_new_and_few_segments_stay() -> None:
-    known, log = Announcements(NUMBERS), AnnouncementLog("closed")
+    log = AnnouncementLog("closed", NUMBERS)
     written, before = 0, set[str]()
     for step in range(100):
         mark = Punctuation(("k",), (one_of_array(pa.array(range(step * 1_000, step * 1_000 + 1_000, 2))),))
-        known.add(mark)
-        log.note(mark)
-        _, segments = log.snapshot(known)
+        log.add_beyond(mark)
+        _, segments = log.snapshot()
         written += sum(part.nbytes for name, part in segments.items() if name not in before)
         before = set(segments)
         assert len(segments) <= 12
@@ -82,10 +78,9 @@ def test_a_snapshot_writes_what_is_new_and_few_segments_stay() -> None:
 
 
 def test_values_that_close_up_are_one_range_in_the_log() -> None:
-    known, log = Announcements(NUMBERS), AnnouncementLog("closed")
+    log = AnnouncementLog("closed", NUMBERS)
     for step in range(50):
         mark = Punctuation(("k",), (one_of_array(pa.array(range(step * 1_000, step * 1_000 + 1_000))),))
-        known.add(mark)
-        log.note(mark)
-        _, segments = log.snapshot(known)
+        log.add_beyond(mark)
+        _, segments = log.snapshot()
     assert sum(part.nbytes for part in segments.values()) < 200

@@ -1,4 +1,4 @@
-"""Closed values as segments of state: a micro-batch writes what it has closed, not all that is closed."""
+"""Announcements as segments of state: a micro-batch writes what it has announced, not all that is known."""
 
 from __future__ import annotations
 
@@ -19,53 +19,62 @@ _SPARE = 1024
 
 
 class AnnouncementLog:
-    """What has been added to some announcements since the last snapshot, and before.
-
-    Whoever adds a punctuation notes it here; whoever removes something says so, and everything is written anew.
+    """Announcements, and what has been added to them since the last snapshot, and before.
 
     Parameters
     ----------
     name
         Distinguishes the logs of one operator in its snapshot.
+    schema
+        Of the attributes that are spoken about.
 
     Examples
     --------
     >>> from penstock.model.value_sets import constant
     >>> schema = Schema.of(item=pa.int64())
-    >>> known, log = Announcements(schema), AnnouncementLog("closed")
-    >>> for item in (1, 5):
-    ...     mark = Punctuation.of(("item",), item=constant(item))
-    ...     log.note(mark) if known.add(mark) else None
-    >>> meta, segments = log.snapshot(known)
-    >>> other = AnnouncementLog("closed").restore(meta, segments, schema)
-    >>> other.contains({"item": 5}), other.contains({"item": 2})
+    >>> log = AnnouncementLog("closed", schema)
+    >>> [log.add_beyond(Punctuation.of(("item",), item=constant(item))) is not None for item in (1, 5, 1)]
+    [True, True, False]
+    >>> known = AnnouncementLog("closed", schema).restore(*log.snapshot())
+    >>> known.contains({"item": 5}), known.contains({"item": 2})
     (True, False)
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, schema: Schema) -> None:
+        self.schema, self.known = schema, Announcements(schema)
         self._log = SegmentLog(name)
         self._fresh: list[Punctuation] = []
         #: Values that were noted since the last snapshot, and before, as far as the log still has them.
         self._fresh_values = self._noted = 0
         self._has_shrunk = False
 
+    def add_beyond(self, mark: Punctuation) -> Punctuation | None:
+        """Remember what is new of a punctuation; returns it."""
+        fresh = self.known.beyond(mark)
+        if fresh is None or fresh.is_empty:
+            return None
+        self.known.add(fresh)
+        self.note(fresh)
+        return fresh
+
     def note(self, mark: Punctuation) -> None:
-        """Something new was added."""
+        """Something new was added to what is known."""
         self._fresh.append(mark)
         self._fresh_values += max((pattern.num_values for pattern in mark.patterns if pattern.has_values), default=1)
 
-    def rewrite(self) -> None:
-        """Something was removed."""
+    def prune(self, gone: Announcements) -> None:
+        """Forget what others cover; everything is written anew."""
+        self.known.prune(gone)
         self._has_shrunk = True
 
-    def snapshot(self, known: Announcements) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
-        """The record and the segments, for announcements of which every change was noted."""
-        entries = known.entries
+    def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
+        """The record and the segments."""
+        entries = self.known.entries
         # Values that lie close together become few ranges: then all of them are less than what is new.
         is_less = self._fresh_values > entries or self._noted + self._fresh_values > 2 * entries + _SPARE
         if self._has_shrunk or is_less:
             self._log.clear()
-            self._add([json.dumps(known.to_json(), separators=(",", ":"))])
+            self._add([json.dumps(self.known.to_json(), separators=(",", ":"))])
             self._noted = entries
         elif self._fresh:
             self._add([json.dumps([mark.to_json()], separators=(",", ":")) for mark in self._fresh])
@@ -83,12 +92,12 @@ class AnnouncementLog:
             self._log.drop(number)
         self._log.add(rows)
 
-    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch], schema: Schema) -> Announcements:
+    def restore(self, meta: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> Announcements:
         """Take a snapshot over; what was known."""
         self._log.reload(meta["next"], segments)
         self._noted, self._fresh, self._fresh_values, self._has_shrunk = meta["noted"], [], 0, False
-        known = Announcements(schema)
+        self.known = Announcements(self.schema)
         for number in self._log:
             for text in self._log[number].column(0).to_pylist():
-                known.add_json(json.loads(text))
-        return known
+                self.known.add_json(json.loads(text))
+        return self.known

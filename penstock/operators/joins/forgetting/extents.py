@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +25,6 @@ class SlidingExtents:
 
     lengths: tuple[int, ...]
     end: int = FOREVER
-    #: Whether a combination counts once for each window it is in.
-    repeat_pairs: ClassVar[bool] = False
 
     def bounds(self, bound: Mapping[int, Int64s], other: int) -> tuple[Int64s, Int64s]:
         """Least and greatest time a row of input `other` may have, given the times of the rows already combined."""
@@ -45,14 +42,6 @@ class SlidingExtents:
         # No row at or after the end of the query is part of it.
         return until if self.end == FOREVER else np.minimum(until, self.end - 1)
 
-    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
-        """First window and number of windows of each combination; None where a combination counts once."""
-        return None
-
-    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
-        """Greatest time a partner of another input can have, in the windows of the given numbers where there are any."""
-        return self.useful_until(port, ts)
-
 
 @dataclass(frozen=True, slots=True)
 class FramedExtents:
@@ -62,7 +51,6 @@ class FramedExtents:
     life: Lifespan
     #: Windows that end after the query count too, with the rows they have.
     emit_partial: bool = False
-    repeat_pairs: ClassVar[bool] = True
 
     def _numbers(self, port: int, ts: Int64s) -> tuple[Int64s, Int64s]:
         window = self.windows[port]
@@ -103,17 +91,31 @@ class FramedExtents:
 
     def useful_until(self, port: int, ts: Int64s) -> Int64s:
         first, last = self._numbers(port, ts)
-        return np.where(first <= last, self.due(port, ts, last), -FOREVER)
+        return np.where(first <= last, self.due(port, last), -FOREVER)
 
-    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s] | None:
+    def copies(self, bound: Mapping[int, Int64s]) -> tuple[Int64s, Int64s]:
+        """First window and number of windows of each combination: it counts once in each."""
         first, last = self._common(bound)
         refuse_too_many(first, last, " | ".join(map(str, self.windows)))
         return first, np.maximum(last - first + 1, 0)
 
-    def due(self, port: int, ts: Int64s, numbers: Int64s | None) -> Int64s:
-        assert numbers is not None
+    def due(self, port: int, numbers: Int64s) -> Int64s:
+        """Greatest time a partner of another input can have in some windows."""
         ends = np.maximum.reduce([self._end(other, numbers) for other in range(len(self.windows)) if other != port])
         return np.where(ends == FOREVER, FOREVER, ends - 1)
+
+
+def each_window(first: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Rows once for each of their windows, of which the first and the number are given; and the windows' numbers.
+
+    Examples
+    --------
+    >>> rows, numbers = each_window(np.array([4, 5]), np.array([2, 1]))
+    >>> rows.tolist(), numbers.tolist()
+    ([0, 0, 1], [4, 5, 5])
+    """
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, first[rows] + np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
 
 
 def extents_of(windows: Sequence[Window], life: Lifespan, emit_partial: bool = False) -> SlidingExtents | FramedExtents:

@@ -38,24 +38,19 @@ from penstock.operators.joins.forgetting.propagation import Propagation
 class PreservedPropagation(Propagation):
     """Punctuations that wait in a join of two inputs that is not inner."""
 
-    # With two inputs a finished key has no stored rows left to purge.
-    notes_finished = False
-
     def __init__(self, kind: JoinKind, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
         super().__init__(schemas, keys, output)
         self.kind = kind
         #: What has been said on the key columns of each input, in the names of the first.
-        self._said = [Announcements(self.key_schema) for _ in keys]
-        self._logs = [AnnouncementLog(f"said{port}") for port, _ in enumerate(keys)]
+        self._said = [AnnouncementLog(f"said{port}", self.finished.schema) for port, _ in enumerate(keys)]
 
     @property
     def entries(self) -> int:
-        return sum(said.entries for said in self._said)
+        return sum(said.known.entries for said in self._said)
 
     def prune(self, closed: Announcements) -> None:
-        for said, log in zip(self._said, self._logs, strict=True):
+        for said in self._said:
             said.prune(closed)
-            log.rewrite()
 
     def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
         shown = self.kind.shows_pairs or port == 0
@@ -70,10 +65,8 @@ class PreservedPropagation(Propagation):
             said = mark.extend(self.keys[0])
             if target in self.kind.extended:
                 said = _never_all_null(said)
-            fresh = None if said.is_empty else self._said[target].beyond(said)
-            if fresh is not None and not fresh.is_empty:
-                self._said[target].add(fresh)
-                self._logs[target].note(fresh)
+            fresh = None if said.is_empty else self._said[target].add_beyond(said)
+            if fresh is not None:
                 stated.append(self._on_keys_of(target, fresh))
         return stated
 
@@ -89,15 +82,15 @@ class PreservedPropagation(Propagation):
 
     def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
         meta, segments = super().snapshot()
-        written = [log.snapshot(said) for said, log in zip(self._said, self._logs, strict=True)]
+        written = [said.snapshot() for said in self._said]
         return {**meta, "said": [record for record, _ in written]}, reduce(
             or_, (dict(parts) for _, parts in written), dict(segments)
         )
 
     def restore(self, state: Mapping[str, Any], segments: Mapping[str, pa.RecordBatch]) -> None:
         super().restore(state, segments)
-        coded = zip(self._logs, state["said"], strict=True)
-        self._said = [log.restore(written, segments, self.key_schema) for log, written in coded]
+        for said, written in zip(self._said, state["said"], strict=True):
+            said.restore(written, segments)
 
 
 def _never_all_null(mark: Punctuation) -> Punctuation:

@@ -29,9 +29,6 @@ class Propagation:
     Lists of single key values are kept value by value, because each may leave alone; all else waits as a whole.
     """
 
-    #: Whether somebody asks `just_finished`; otherwise nothing is kept for it.
-    notes_finished = True
-
     def __init__(self, schemas: Sequence[pa.Schema], keys: Sequence[tuple[str, ...]], output: pa.Schema) -> None:
         self.schemas = tuple(schemas)
         self.keys = tuple(keys)
@@ -43,20 +40,19 @@ class Propagation:
         self._whole: list[list[Punctuation]] = [[] for _ in keys]
         self._just_listed: list[UInt64s] = []
         self._just_whole = False
-        self.key_schema = Schema.from_arrow(pa.schema([schemas[0].field(name) for name in keys[0]]))
+        # With two inputs a finished key has no stored rows left to purge.
+        self._notes_finished = len(keys) > 2
         #: Keys no result will ever have again, in the names of the first input.
-        self.finished = Announcements(self.key_schema)
-        self.log = AnnouncementLog("finished")
+        self.finished = AnnouncementLog("finished", key_schema(schemas[0], keys[0]))
 
     @property
     def entries(self) -> int:
         """Number of announced values, intervals and combinations remembered."""
-        return self.finished.entries
+        return self.finished.known.entries
 
     def prune(self, closed: Announcements) -> None:
         """Forget keys that cannot come again."""
         self.finished.prune(closed)
-        self.log.rewrite()
 
     def wait(self, port: int, mark: Punctuation) -> UInt64s | None:
         """Keep a punctuation until it may leave; hashes of the keys it names one by one, None if it speaks in another way."""
@@ -101,7 +97,7 @@ class Propagation:
             free_marks = [mark for mark in self._whole[port] if not rows.holds(mark)]
             self._whole[port] = [mark for mark in self._whole[port] if mark not in free_marks]
             released += [out for mark in free_marks for out in self._extended(port, mark)]
-            self._just_whole |= self.notes_finished and bool(free_marks)
+            self._just_whole |= self._notes_finished and bool(free_marks)
         return released
 
     def just_finished(self) -> UInt64s | None:
@@ -115,7 +111,7 @@ class Propagation:
         waiting = pa.concat_arrays(self._values[port])
         self._values[port] = [waiting.slice(0, 0) if free.all() else waiting.filter(pa.array(~free))]
         self._own[port] = None
-        if self.notes_finished:
+        if self._notes_finished:
             self._just_listed.append(self._hashes[port][free])
         self._hashes[port] = self._hashes[port][~free]
         leaving = own or one_of_array(waiting.filter(pa.array(free)))
@@ -131,12 +127,8 @@ class Propagation:
 
     def _announce_keys(self, port: int, mark: Punctuation) -> list[Punctuation]:
         """Say that keys, in the names of the first input, are finished."""
-        fresh = self.finished.beyond(mark.extend(self.keys[0]))
-        if fresh is None or fresh.is_empty:
-            return []
-        self.finished.add(fresh)
-        self.log.note(fresh)
-        return [self._on_keys_of(target, fresh) for target in range(len(self.keys))]
+        fresh = self.finished.add_beyond(mark.extend(self.keys[0]))
+        return [] if fresh is None else [self._on_keys_of(target, fresh) for target in range(len(self.keys))]
 
     def _announce_rest(self, port: int, restricted: Mapping[str, Pattern]) -> list[Punctuation]:
         """Say what restricts other columns too, or nothing at all: the end of an input."""
@@ -151,11 +143,11 @@ class Propagation:
         return Punctuation(names, tuple(patterns.get(name, ANY) for name in names))
 
     def finished_mask(self, columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
-        mask: npt.NDArray[np.bool_] = self.finished.mask(dict(zip(self.keys[0], columns, strict=True)), rows)
+        mask: npt.NDArray[np.bool_] = self.finished.known.mask(dict(zip(self.keys[0], columns, strict=True)), rows)
         return mask
 
     def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
-        written, segments = self.log.snapshot(self.finished)
+        written, segments = self.finished.snapshot()
         values = [self._packed(port) for port in range(len(self.keys))]
         whole = [[mark.to_json() for mark in marks] for marks in self._whole]
         return {"values": values, "whole": whole, "finished": written}, segments
@@ -170,4 +162,8 @@ class Propagation:
         self._values = [[self._column(port, pattern)] for port, pattern in enumerate(patterns)]
         self._hashes = [hash_columns(columns, len(columns[0])) for columns in self._values]
         self._whole = [[Punctuation.from_json(coded) for coded in marks] for marks in state["whole"]]
-        self.finished = self.log.restore(state["finished"], segments, self.key_schema)
+        self.finished.restore(state["finished"], segments)
+
+
+def key_schema(schema: pa.Schema, key: Sequence[str]) -> Schema:
+    return Schema.from_arrow(pa.schema([schema.field(name) for name in key]))

@@ -16,7 +16,7 @@ from penstock.model.batch import Batch
 from penstock.model.declarations import RowPolicy
 from penstock.model.elements import Quarantined
 from penstock.model.masks import Mask
-from penstock.model.schema import Schema
+from penstock.operators.joins.forgetting.announcement_log import AnnouncementLog
 
 #: Values and intervals remembered unless told otherwise. A micro-batch stores those that are new; what more of them cost is
 #: memory, and a row that is looked up among texts.
@@ -78,12 +78,13 @@ class MarkerLimit:
     --------
     >>> from penstock.model.value_sets import constant
     >>> from penstock.model.punctuation import Punctuation
+    >>> from penstock.model.schema import Schema
     >>> schema, limit = Schema.of(item=pa.int64()), MarkerLimit(4)
-    >>> known = Announcements(schema)
+    >>> log = AnnouncementLog("closed", schema)
     >>> for item in (10, 20, 30, 40, 50):
-    ...     is_new = known.add(Punctuation.of(("item",), item=constant(item)))
-    ...     has_forgotten = limit.bound([known], [schema])
-    >>> [known.contains({"item": item}) for item in (10, 20, 30, 40, 50)], limit.evicted
+    ...     is_new = log.add_beyond(Punctuation.of(("item",), item=constant(item)))
+    ...     limit.bound([log])
+    >>> [log.known.contains({"item": item}) for item in (10, 20, 30, 40, 50)], limit.evicted
     ([False, False, False, True, True], 3)
     """
 
@@ -97,22 +98,17 @@ class MarkerLimit:
         self._stored: pa.RecordBatch | None = None
         self._version = 0
 
-    def bound(self, known: Sequence[Announcements], schemas: Sequence[Schema]) -> bool:
-        """Forget in place what is too much; the sets are the same at each call, with the types of their attributes.
-
-        Returns whether anything was forgotten.
-        """
-        entries = _entries(known)
-        has_forgotten = entries > self.most
-        if has_forgotten:
-            self._forget(known, self._old)
-            if _entries(known) > self.most:
-                self._forget(known, _copies(known, schemas))
-            self.evicted += entries - _entries(known)
+    def bound(self, logs: Sequence[AnnouncementLog]) -> None:
+        """Forget in place what is too much; the logs are the same at each call."""
+        entries = _entries(logs)
+        if entries > self.most:
+            self._forget(logs, self._old)
+            if _entries(logs) > self.most:
+                self._forget(logs, _copies(logs))
+            self.evicted += entries - _entries(logs)
             self._set_old([])
-        if not self._old and _entries(known) > self.most // 2:
-            self._set_old(_copies(known, schemas))
-        return has_forgotten
+        if not self._old and _entries(logs) > self.most // 2:
+            self._set_old(_copies(logs))
 
     def _set_old(self, old: list[Announcements]) -> None:
         self._old = old
@@ -120,26 +116,26 @@ class MarkerLimit:
         texts = pa.array([json.dumps(known.to_json(), separators=(",", ":")) for known in old], pa.large_string())
         self._stored = pa.RecordBatch.from_arrays([texts], ["text"])
 
-    def _forget(self, known: Sequence[Announcements], old: Sequence[Announcements]) -> None:
-        for mine, gone in zip(known, old, strict=False):  # none is old yet when all of them came at once
-            mine.prune(gone)
+    def _forget(self, logs: Sequence[AnnouncementLog], old: Sequence[Announcements]) -> None:
+        for log, gone in zip(logs, old, strict=False):  # none is old yet when all of them came at once
+            log.prune(gone)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.RecordBatch]]:
         """State that `restore` takes over; what was written down is stored once, not with every micro-batch."""
         segments = {f"markers-{self._version}": self._stored} if self._old and self._stored is not None else {}
         return {"most": self.most, "evicted": self.evicted, "version": self._version}, segments
 
-    def restore(self, coded: dict[str, Any], schemas: Sequence[Schema], segments: Mapping[str, pa.RecordBatch]) -> None:
+    def restore(self, coded: dict[str, Any], logs: Sequence[AnnouncementLog], segments: Mapping[str, pa.RecordBatch]) -> None:
         self.most, self.evicted, self._version = coded["most"], coded["evicted"], coded["version"]
         self._stored, self._old = segments.get(f"markers-{self._version}"), []
         if self._stored is not None:
-            old = zip(self._stored.column(0).to_pylist(), schemas, strict=False)
-            self._old = [Announcements.from_json(json.loads(text), schema) for text, schema in old]
+            old = zip(self._stored.column(0).to_pylist(), logs, strict=False)
+            self._old = [Announcements.from_json(json.loads(text), log.schema) for text, log in old]
 
 
-def _entries(known: Sequence[Announcements]) -> int:
-    return sum(item.entries for item in known)
+def _entries(logs: Sequence[AnnouncementLog]) -> int:
+    return sum(log.known.entries for log in logs)
 
 
-def _copies(known: Sequence[Announcements], schemas: Sequence[Schema]) -> list[Announcements]:
-    return [Announcements.from_json(item.to_json(), schema) for item, schema in zip(known, schemas, strict=True)]
+def _copies(logs: Sequence[AnnouncementLog]) -> list[Announcements]:
+    return [Announcements.from_json(log.known.to_json(), log.schema) for log in logs]

@@ -237,7 +237,7 @@ class RowStore(PieceStore[Run]):
         self.expired += alive - int(np.count_nonzero(left))
         self._replace([at], np.flatnonzero(left))
 
-    def purge(self, useless: Callable[[Sequence[pa.Array]], Mask], among: UInt64s | None = None) -> bool:
+    def purge(self, useless: Callable[[Sequence[pa.Array]], Mask], among: UInt64s | None = None) -> None:
         """Drop rows whose key the predicate names; runs that lose rows are written anew.
 
         Parameters
@@ -245,7 +245,6 @@ class RowStore(PieceStore[Run]):
         among
             Hashes of all keys the predicate can name, where they are known: runs without them are not looked at.
         """
-        before = self.purged
         for at in reversed(range(len(self._pieces))):
             run = self._pieces[at]
             if among is not None and not run.has(among).any():
@@ -256,7 +255,6 @@ class RowStore(PieceStore[Run]):
             elif count := int(np.count_nonzero(gone)):
                 self.purged += count
                 self._replace([at], np.flatnonzero(~gone))
-        return self.purged > before
 
     def _bury(self, at: int, gone: Mask) -> None:
         """Note that rows of a spilled run are gone; the file is written anew when most are."""
