@@ -13,7 +13,7 @@ from penstock.model.join_variants import JoinHint
 from penstock.model.order_hints import OrderHint
 from penstock.operators.filtering.settings import Algorithm, FilterSettings
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph
-from penstock.operators.joins.matching.multiway.learned import OrderBy
+from penstock.operators.joins.matching.multiway.orders import OrderBy
 from penstock.operators.joins.multiway_join import MJoin
 from penstock.plan.analysis.estimation import InputEstimate
 from penstock.plan.analysis.holdings import label

@@ -10,15 +10,14 @@ import numpy as np
 from penstock.columnar.hashing import UInt64s
 from penstock.errors import InvalidConfiguration
 from penstock.operators.joins.matching.multiway.graph import PipelinePlan
-from penstock.operators.joins.matching.multiway.orders import Floats
 
 
 class GreedyOnWindow:
     """The greedy order over the dropped rows seen last, computed anew after each chunk.
 
-    First the probe that drops most rows per cost, then the one that drops most of the rows that pass it, and so on; a probe
-    keeps its place unless another is better by the factor 1/alpha. In a tree the cost of a probe is that of the part of its
-    path that is not yet placed, and its ancestors are placed with it.
+    First the probe that drops most rows, then the one that drops most of the rows that pass it, and so on; a probe keeps its
+    place unless another is better by the factor 1/alpha. In a tree a probe costs as much as its path has probes that are not
+    yet placed; they are placed with it.
 
     Parameters
     ----------
@@ -37,7 +36,7 @@ class GreedyOnWindow:
     Examples
     --------
     >>> greedy = GreedyOnWindow(((), ()), min_fill=1)
-    >>> greedy.observe(np.array([0b10], np.uint64), np.array([0b11], np.uint64), np.ones(2))
+    >>> greedy.observe(np.array([0b10], np.uint64), np.array([0b11], np.uint64))
     >>> greedy.order()
     (1, 0)
     """
@@ -60,13 +59,13 @@ class GreedyOnWindow:
     def wanted(self, position: int) -> int:
         return sum(1 << probe for probe in self._order[position + 1 :])
 
-    def observe(self, bits: UInt64s, known: UInt64s, costs: Floats) -> None:
+    def observe(self, bits: UInt64s, known: UInt64s) -> None:
         everything = np.uint64((1 << len(self._order)) - 1)
         self._bits = np.concatenate([self._bits, bits[known == everything]])[-self.window_rows :]
         if len(self._bits) >= self.min_fill:
-            self._order = self._greedy(costs)
+            self._order = self._greedy()
 
-    def _greedy(self, costs: Floats) -> tuple[int, ...]:
+    def _greedy(self) -> tuple[int, ...]:
         # Few patterns occur, however many rows are remembered.
         patterns, counts = np.unique(self._bits, return_counts=True)
         drops = (patterns[:, None] >> np.arange(len(self._order), dtype=np.uint64)) & np.uint64(1) == 1
@@ -75,7 +74,7 @@ class GreedyOnWindow:
             left = [probe for probe in self._order if probe not in placed]
             paths = {probe: [*(above for above in self.ancestors[probe] if above not in placed), probe] for probe in left}
             dropped = counts @ drops
-            gains = {probe: dropped[probe] / max(float(costs[paths[probe]].sum()), 1e-9) for probe in left}
+            gains = {probe: dropped[probe] / len(paths[probe]) for probe in left}
             best = max(left, key=lambda probe: gains[probe])
             chosen = left[0] if gains[left[0]] >= self.alpha * gains[best] else best
             placed.update(dict.fromkeys(paths[chosen]))

@@ -18,10 +18,9 @@ from penstock.experiments.contracts import Drawing, Panel, ReproductionOutcome, 
 from penstock.experiments.measures import ranged
 from penstock.model.batch import Batch
 from penstock.model.windows import Sliding
-from penstock.operators.filtering.settings import OrderSettings
+from penstock.operators.filtering.settings import Algorithm, OrderSettings
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.matching.multiway.learned import OrderBy
-from penstock.operators.joins.matching.multiway.orders import FixedOrder
+from penstock.operators.joins.matching.multiway.orders import OrderBy
 from penstock.operators.joins.multiway_join import MJoin
 
 _KEYS, _BATCH = 500, 2_048
@@ -125,7 +124,7 @@ def _compare(batches: int, seed: int) -> _Compared:
         is_right &= sorted(joined) == np.flatnonzero(~steady.missing.any(axis=1)).tolist()
     changing = _Star((*((_BEFORE,) * (batches // 2)), *((_AFTER,) * (batches // 2))), False, seed)
     (ours, joined), orders = changing.run(OrderBy()), list(permutations(range(changing.leaves)))
-    written = changing.run(lambda plan: FixedOrder(range(len(plan.probes))))
+    written = changing.run(OrderBy(OrderSettings(Algorithm.FIXED)))
     is_right &= sorted(joined) == sorted(written[1]) == np.flatnonzero(~changing.missing.any(axis=1)).tolist()
     is_right &= written[0] == changing.counted(range(changing.leaves))
     fixed = sorted(orders, key=lambda order: sum(changing.counted(order)))

@@ -13,16 +13,15 @@ from penstock.errors import InvalidConfiguration
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.elements import FOREVER, NEVER, Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, piecewise
-from penstock.operators.joins.matching.multiway.checking import check_graph, checked_costs, lengths_of
+from penstock.operators.joins.matching.multiway.checking import check_graph, lengths_of
 from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan, Style
-from penstock.operators.joins.matching.multiway.learned import OrderBy
-from penstock.operators.joins.matching.multiway.orders import ProbeOrder
-from penstock.operators.joins.matching.multiway.pipeline import Pipeline, PipelineReport
+from penstock.operators.joins.matching.multiway.orders import OrderBy, ProbeOrder
+from penstock.operators.joins.matching.multiway.pipeline import Pipeline
 from penstock.operators.joins.matching.multiway.results import Results
 from penstock.operators.joins.matching.multiway.search import Spans
 from penstock.operators.joins.ordering.ordering import Ordering, in_one_order
@@ -35,9 +34,6 @@ CHUNK_ROWS = 32_768
 TURN_ROWS = 8192
 #: A row that is first combined with another input has many partners there; so many fewer rows make a chunk then.
 LEAD_PARTNERS = 16
-#: Kind of the control for one pipeline: `operator`, the label of the join, `port`, and `order` as inputs (None lets the policy
-#: decide again) or `costs` of probing each input, as measured.
-PROBE_ORDER = "probe_order"
 
 A_GREEDY = OrderBy()
 
@@ -70,20 +66,16 @@ class MJoin(StoringJoin[Window]):
         handed on as soon as they exist, and their disappearing is not.
     residual
         A further condition on results.
-    costs
-        Of probing each input, in any unit; without them all cost the same.
     share, seed
         Share of the dropped rows that is shown to the policy, and the seed of the coins.
     style
         See `Style`.
-    label
-        Name by which controls address the join.
 
     Notes
     -----
     Differs from the paper: whole chunks of rows are processed in one order; a probe looks at a span of time instead of the
     window's present content, so rows of other inputs may be stored before or after; partners further down a path are
-    listed, not searched for the first; costs are declared, because a measured time may not decide anything in a shard.
+    listed, not searched for the first; all probes cost the same, because a measured time may not decide anything in a shard.
     Trees and cyclic graphs, which the paper leaves out, follow section 4.14 and 4.15 of the specification.
     Rows leave their window by expiry, which is the paper's order by time wherever windows are equally long.
 
@@ -115,12 +107,10 @@ class MJoin(StoringJoin[Window]):
         change: str = "",
         residual: Expr | None = None,
         life: Lifespan | None = None,
-        costs: Sequence[float] | None = None,
         share: float = 0.01,
         seed: int = 0,
         chunk_rows: int = CHUNK_ROWS,
         style: Style = "auto",
-        label: str = "",
     ) -> None:
         if not 0 <= share <= 1:
             raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
@@ -128,15 +118,11 @@ class MJoin(StoringJoin[Window]):
             raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
         check_graph(graph, schemas)
         self.lengths = lengths_of(windows, graph.ports)
-        self.change, self.chunk_rows, self.label = change, chunk_rows, label
+        self.change, self.chunk_rows = change, chunk_rows
         plans = [graph.plan(port, style) for port in range(graph.ports)]
         rows = [Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)]
         super().__init__(rows, life, ("late",))
-        probe_costs = checked_costs([1.0] * graph.ports if costs is None else costs, graph.ports)
-        self._pipelines = [
-            Pipeline(plan, rows, orders(plan), plan.costs(probe_costs), share, seed, not change and graph.ports > 2)
-            for plan in plans
-        ]
+        self._pipelines = [Pipeline(plan, rows, orders(plan), share, seed, not change and graph.ports > 2) for plan in plans]
         self._results = Results(rows, output_schema, residual, bool(change))
         self._ordering = Ordering(schemas)
 
@@ -261,22 +247,6 @@ class MJoin(StoringJoin[Window]):
                 self._join(port, rows, self._seen_when_leaving(port), moments, -1)
         for window in self._rows:
             window.expire(now)
-
-    # -- decisions ----------------------------------------------------------------------------------------------------
-
-    def _decide(self, decision: Control) -> None:
-        detail = decision.detail
-        if decision.kind != PROBE_ORDER or detail.get("operator", "") != self.label:
-            return
-        pipeline = self._pipelines[detail["port"]]
-        if "order" in detail:
-            pipeline.pin(detail["order"])
-        if "costs" in detail:
-            pipeline.costs = pipeline.plan.costs(checked_costs(detail["costs"], len(self.lengths)))
-
-    def report(self) -> tuple[PipelineReport, ...]:
-        """What each pipeline did, and its present order."""
-        return tuple(pipeline.report() for pipeline in self._pipelines)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,7 @@ class MemoryLimit:
 StoreT = TypeVar("StoreT", bound=PieceStore[Any])
 
 
-class StoringJoin(ABC, Generic[StoreT]):
+class StoringJoin(Generic[StoreT]):
     """Keeps rows of each input for those of the others that are still to come.
 
     Parameters
@@ -92,9 +91,8 @@ class StoringJoin(ABC, Generic[StoreT]):
             self._decide(decision)
         return ()
 
-    @abstractmethod
     def _decide(self, decision: Control) -> None:
-        """Obey a decision about something else than the share of memory."""
+        """Obey a decision about something else than the share of memory; there is none where nobody decides so."""
 
     def _keep_within_memory(self) -> None:
         """Spill the input with most rows in memory until half of the room for them is free: merging needs the other half."""

@@ -12,8 +12,10 @@ import pyarrow as pa
 from penstock.model.batch import Batch
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Window
+from penstock.operators.filtering.policies.fixed import Fixed
 from penstock.operators.joins.matching.multiway.checking import lengths_of
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
+from penstock.operators.joins.matching.multiway.orders import LearnedOrder
 from penstock.operators.joins.multiway_join import MJoin
 from penstock.testing.reference import Row, comparable
 
@@ -40,7 +42,7 @@ class Shuffled:
     def wanted(self, position: int) -> int:
         return (1 << self.probes) - 1
 
-    def observe(self, bits: Any, known: Any, costs: Any) -> None:
+    def observe(self, bits: Any, known: Any) -> None:
         assert (bits != 0).all()
         assert ((bits & ~known) == 0).all()
 
@@ -49,6 +51,17 @@ class Shuffled:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.step = state["step"]
+
+
+def fixed_order(plan: PipelinePlan, order: Sequence[int]) -> LearnedOrder:
+    """Always the same order."""
+    return LearnedOrder(Fixed(len(plan.probes), order=tuple(order)), plan.ancestors)
+
+
+def report(join: MJoin, root: int) -> tuple[tuple[int, ...], Mapping[str, Any]]:
+    """Inputs in the order in which the rows of one input probe them now, and all that its pipeline did."""
+    ports, state = [port for port in range(len(join.lengths)) if port != root], join.snapshot().meta["pipelines"][root]
+    return tuple(ports[number] for number in state["order"]), state
 
 
 def schema_of(port: int, kind: pa.DataType | None = None) -> pa.Schema:

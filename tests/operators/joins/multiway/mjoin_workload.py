@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from mjoin_oracle import fixed_order
 
 from penstock.model.batch import Batch
 from penstock.model.elements import Heartbeat
 from penstock.model.windows import Sliding
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
-from penstock.operators.joins.matching.multiway.orders import FixedOrder
 from penstock.operators.joins.multiway_join import A_GREEDY, MJoin
 from penstock.operators.joins.window_join import WindowJoin
 from penstock.testing.greedy_orders import greedy
@@ -88,7 +88,7 @@ class Star:
 
 def fixed(order: Sequence[int]) -> Callable[[PipelinePlan], Any]:
     """An order for facts; the pipelines of dimensions keep theirs."""
-    return lambda plan: FixedOrder(order if len(plan.probes) == len(order) else range(len(plan.probes)))
+    return lambda plan: fixed_order(plan, order if len(plan.probes) == len(order) else range(len(plan.probes)))
 
 
 def play(join: Any, star: Star, facts: Sequence[Batch]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.errors import InvalidConfiguration, InvalidPlan, InvalidWindow, UnknownColumn
+from penstock.errors import InvalidPlan, InvalidWindow, UnknownColumn
 from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Unbounded, Window
 from penstock.operators.joins.matching.multiway.graph import JoinGraph
@@ -43,10 +43,3 @@ def lengths_of(windows: Sequence[Window], ports: int) -> tuple[int, ...]:
             raise InvalidWindow(f"the window of input {port}, {window}, is numbered; a multiway join takes sliding windows or none")
         lengths.append(window.check().size if isinstance(window, Sliding) else FOREVER)
     return tuple(lengths)
-
-
-def checked_costs(costs: Sequence[float], ports: int) -> Sequence[float]:
-    """Costs of probing each input, if they are some."""
-    if len(costs) != ports or not all(cost > 0 for cost in costs):
-        raise InvalidConfiguration(f"costs are {list(costs)}; each of the {ports} inputs must have one, and it must be above 0")
-    return costs

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock.errors import InvalidPlan
 
 #: A column of an input.
@@ -84,10 +81,6 @@ class PipelinePlan:
                 vertex = self.probes[path[0]]
             found.append(tuple(path))
         return tuple(found)
-
-    def costs(self, by_port: Sequence[float]) -> npt.NDArray[np.float64]:
-        """Costs of the probes, given those of probing each input once."""
-        return np.array([by_port[vertex.port] for vertex in self.probes], np.float64)
 
     def repaired(self, order: Sequence[int]) -> tuple[int, ...]:
         """The order with each probe's ancestors put before it, which never costs more.

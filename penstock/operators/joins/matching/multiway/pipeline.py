@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,7 +16,7 @@ from penstock.model.batch import Int64s
 from penstock.model.masks import Mask
 from penstock.operators.joins.matching.multiway.flat import FlatProbes
 from penstock.operators.joins.matching.multiway.graph import Attribute, PipelinePlan, Vertex
-from penstock.operators.joins.matching.multiway.orders import Floats, ProbeOrder
+from penstock.operators.joins.matching.multiway.orders import ProbeOrder
 from penstock.operators.joins.matching.multiway.search import Combos, Search, Spans
 from penstock.operators.joins.storing.chained_rows import Window
 
@@ -27,25 +26,6 @@ _FIRST_SURVIVORS, _MOST_COMBOS = 512, 1 << 20
 _COUNTS = ("tuples", "survivors", "false_survivors", "profiled", "extra_probes", "reorderings")
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineReport:
-    """What a pipeline did so far.
-
-    Parameters
-    ----------
-    order
-        Inputs in the order in which they are probed now.
-    evaluations, drops
-        By input probed: how many rows met the probe at each position, and how many ended there.
-    """
-
-    root: int
-    order: tuple[int, ...]
-    evaluations: Mapping[int, tuple[int, ...]]
-    drops: Mapping[int, tuple[int, ...]]
-    counts: Mapping[str, int]
-
-
 class Pipeline:
     """Joins rows of one input with the windows of all others.
 
@@ -53,8 +33,6 @@ class Pipeline:
     ----------
     policy
         Decides the order of the probes.
-    costs
-        Of each probe, in any unit.
     share, seed
         Which share of the dropped rows is shown to the policy; a row's coin is a hash of the seed and its position.
     checks_times
@@ -67,18 +45,17 @@ class Pipeline:
         plan: PipelinePlan,
         windows: Sequence[Window],
         policy: ProbeOrder,
-        costs: Floats,
         share: float,
         seed: int,
         checks_times: bool,
     ) -> None:
         probes = len(plan.probes)
-        self.plan, self.policy, self.costs = plan, policy, costs
+        self.plan, self.policy = plan, policy
         self._windows, self._share, self._seed = windows, share, seed
         self._checks_times = checks_times
-        self.pinned: tuple[int, ...] | None = None
         #: Numbers of the probes in the order of the moment.
         self._order = plan.repaired(policy.order())
+        #: By probe: how many rows met it at each position, and how many ended there.
         self.evaluations, self.drops = np.zeros((probes, probes), np.int64), np.zeros((probes, probes), np.int64)
         self.counts = dict.fromkeys(_COUNTS, 0)
         self._compared = {vertex.port for vertex in (*plan.lead, *plan.probes) if not self._is_one_to_one(vertex)}
@@ -87,11 +64,6 @@ class Pipeline:
     def _is_one_to_one(self, vertex: Vertex) -> bool:
         schema = self._windows[vertex.port].schema
         return is_one_to_one([pa.array([], schema.field(name).type) for name in vertex.key])
-
-    def pin(self, order: Sequence[int] | None) -> None:
-        """Keep to an order of inputs from outside, whatever the policy says; None: obey the policy again."""
-        numbers = {vertex.port: number for number, vertex in enumerate(self.plan.probes)}
-        self.pinned = None if order is None else self.plan.repaired([numbers[port] for port in order])
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
@@ -125,10 +97,10 @@ class Pipeline:
 
     @property
     def _is_learning(self) -> bool:
-        return self._share > 0 and self.pinned is None and len(self.plan.probes) > 1 and bool(self.policy.wanted(0))
+        return self._share > 0 and len(self.plan.probes) > 1 and bool(self.policy.wanted(0))
 
     def _decide(self) -> None:
-        order = self.plan.repaired(self.policy.order()) if self.pinned is None else self.pinned
+        order = self.plan.repaired(self.policy.order())
         self.counts["reorderings"] += order != self._order
         self._order = order
 
@@ -170,7 +142,7 @@ class Pipeline:
             known[asked] |= bit
             self.counts["extra_probes"] += len(asked)
         self.counts["profiled"] += sample.size
-        self.policy.observe(bits, known, self.costs)
+        self.policy.observe(bits, known)
 
     def _wanted(self, ends: Int64s) -> npt.NDArray[np.uint64]:
         """What the policy wants to know of each sampled row; everything, where its order could not be obeyed."""
@@ -179,7 +151,7 @@ class Pipeline:
             return np.array([self.policy.wanted(position) for position in positions], np.uint64)[ends]
         return np.full(len(ends), (1 << len(self._order)) - 1, np.uint64)
 
-    def _coins(self, group: Combos, which: Int64s) -> Floats:
+    def _coins(self, group: Combos, which: Int64s) -> npt.NDArray[np.float64]:
         """A number in [0, 1) for each row of the group, the same in every repetition."""
         positions = [self._windows[port].pos[rows[which]] for port, rows in group.rows.items()]
         mixed: Int64s = reduce(mix_positions, positions, np.full(len(which), self._seed, np.int64))
@@ -252,18 +224,9 @@ class Pipeline:
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def report(self) -> PipelineReport:
-        ports = [vertex.port for vertex in self.plan.probes]
-        evaluations, drops = (
-            {port: tuple(row) for port, row in zip(ports, table.tolist(), strict=True)} for table in (self.evaluations, self.drops)
-        )
-        return PipelineReport(self.plan.root, tuple(ports[number] for number in self._order), evaluations, drops, dict(self.counts))
-
     def snapshot(self) -> Mapping[str, Any]:
         return {
             "order": list(self._order),
-            "pinned": self.pinned and list(self.pinned),
-            "costs": self.costs.tolist(),
             "policy": self.policy.snapshot(),
             "evaluations": self.evaluations.tolist(),
             "drops": self.drops.tolist(),
@@ -272,8 +235,6 @@ class Pipeline:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._order = tuple(state["order"])
-        self.pinned = None if state["pinned"] is None else tuple(state["pinned"])
-        self.costs = np.array(state["costs"])
         self.policy.restore(state["policy"])
         shape = self.evaluations.shape
         self.evaluations = np.array(state["evaluations"], np.int64).reshape(shape)
