@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.lowering.placing import Placed
 from penstock.model.schema import Field, Schema
-from penstock.operators.joins.ordering.sequencer import Sequencer
+from penstock.operators.joins.sequencer import Sequencer
 from penstock.plan.nodes.joins import WindowJoin
 
 

@@ -19,7 +19,7 @@ from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan, Rows, Unbounded, Window
 from penstock.operators.joins.matching.combinations import Combination, piecewise
-from penstock.operators.joins.ordering.sequencer import Sequencer
+from penstock.operators.joins.sequencer import Sequencer
 from penstock.operators.joins.storing.row_store import Run
 from penstock.operators.joins.window_join import JoinOptions, WindowJoin
 

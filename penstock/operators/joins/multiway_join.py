@@ -10,28 +10,25 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import InvalidConfiguration
+from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
-from penstock.model.batch import Batch, Int64s
-from penstock.model.elements import FOREVER, NEVER, Elements, End, Heartbeat, Metadata, Quarantined
+from penstock.model.batch import Batch
+from penstock.model.elements import Elements, End, Heartbeat, Metadata, Quarantined
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
-from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, piecewise
+from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, piecewise, stamps
 from penstock.operators.joins.matching.multiway.checking import check_graph, lengths_of
-from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan, Style
+from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan
 from penstock.operators.joins.matching.multiway.orders import OrderBy, ProbeOrder
 from penstock.operators.joins.matching.multiway.pipeline import Pipeline
-from penstock.operators.joins.matching.multiway.results import Results
-from penstock.operators.joins.matching.multiway.search import Spans
-from penstock.operators.joins.ordering.ordering import Ordering, in_one_order
+from penstock.operators.joins.matching.multiway.search import Combos
 from penstock.operators.joins.storing.chained_rows import Window
 from penstock.operators.joins.storing_join import StoringJoin
 
 #: Rows that are processed in one order of probes.
 CHUNK_ROWS = 32_768
-#: Rows of all inputs that are stored together where results must be in order: a probe passes over those newer than itself.
-TURN_ROWS = 8192
 #: A row that is first combined with another input has many partners there; so many fewer rows make a chunk then.
 LEAD_PARTNERS = 16
 
@@ -57,19 +54,13 @@ class MJoin(StoringJoin[Window]):
     windows
         `Sliding` or `Unbounded`, one for each input.
     output_schema
-        All columns of all inputs in order; behind them the column of `change`, if there is one.
+        All columns of all inputs in order.
     orders
         Makes the policy of a pipeline: `OrderBy(settings)` for those of adaptive filters.
-    change
-        Name of a column of type int8 that tells +1 when a combination appears and -1 when it disappears, because the
-        first of its rows leaves its window. Rows then wait until all inputs have passed them. Without it combinations are
-        handed on as soon as they exist, and their disappearing is not.
     residual
         A further condition on results.
     share, seed
         Share of the dropped rows that is shown to the policy, and the seed of the coins.
-    style
-        See `Style`.
 
     Notes
     -----
@@ -77,7 +68,8 @@ class MJoin(StoringJoin[Window]):
     window's present content, so rows of other inputs may be stored before or after; partners further down a path are
     listed, not searched for the first; all probes cost the same, because a measured time may not decide anything in a shard.
     Trees and cyclic graphs, which the paper leaves out, follow section 4.14 and 4.15 of the specification.
-    Rows leave their window by expiry, which is the paper's order by time wherever windows are equally long.
+    Rows leave their window by expiry, which is the paper's order by time wherever windows are equally long; that combinations
+    disappear then is not told.
 
     References
     ----------
@@ -104,13 +96,11 @@ class MJoin(StoringJoin[Window]):
         windows: Sequence[WindowKind],
         output_schema: pa.Schema,
         orders: Callable[[PipelinePlan], ProbeOrder] = A_GREEDY,
-        change: str = "",
         residual: Expr | None = None,
         life: Lifespan | None = None,
         share: float = 0.01,
         seed: int = 0,
         chunk_rows: int = CHUNK_ROWS,
-        style: Style = "auto",
     ) -> None:
         if not 0 <= share <= 1:
             raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
@@ -118,95 +108,53 @@ class MJoin(StoringJoin[Window]):
             raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
         check_graph(graph, schemas)
         self.lengths = lengths_of(windows, graph.ports)
-        self.change, self.chunk_rows = change, chunk_rows
-        plans = [graph.plan(port, style) for port in range(graph.ports)]
+        self.output_schema, self.residual, self.chunk_rows = output_schema, residual, chunk_rows
+        plans = [graph.plan(port) for port in range(graph.ports)]
         rows = [Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)]
         super().__init__(rows, life, ("late",))
-        self._pipelines = [Pipeline(plan, rows, orders(plan), share, seed, not change and graph.ports > 2) for plan in plans]
-        self._results = Results(rows, output_schema, residual, bool(change))
-        self._ordering = Ordering(schemas)
-
-    # -- what rows see of other inputs --------------------------------------------------------------------------------
-
-    def _seen_on_arrival(self, port: int) -> Spans:
-        """Rows come in any order: whatever is near enough, older or newer."""
-        return Spans(self.lengths, (self.lengths[port],) * len(self.lengths))
-
-    def _seen_in_order(self, port: int) -> Spans:
-        """Rows before this one in the order of time and input that are still in their windows."""
-        return Spans(self.lengths, tuple(0 if other < port else -1 for other in range(len(self.lengths))))
-
-    def _seen_when_late(self) -> Spans:
-        """Everything that has been inserted and not expired."""
-        return Spans(self.lengths, (-1,) * len(self.lengths))
-
-    def _seen_when_leaving(self, port: int) -> Spans:
-        """Rows that are in their windows and do not leave before this one; equal moments are in the order of inputs."""
-        longer = [min(length, FOREVER - 1) + 1 for length in self.lengths]
-        before = tuple(self.lengths[other] if other < port else longer[other] for other in range(len(self.lengths)))
-        return Spans(before, (-1,) * len(self.lengths))
+        self._pipelines = [Pipeline(plan, rows, orders(plan), share, seed) for plan in plans]
+        self._made = 0
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Elements:
         batch, refused = self._usable(port, batch)
-        if not batch.num_rows:
-            return refused
-        if not self.change:
-            return piecewise(chain(refused, self._joined(port, batch)))
-        self._order_or_join(port, batch)
-        self._keep_within_memory()
-        return [*refused, *self._results.taken(not_before=self._sent)]
+        return piecewise(chain(refused, self._joined(port, batch))) if batch.num_rows else refused
 
     def _joined(self, port: int, batch: Batch) -> Iterator[Batch]:
         """Results of new rows, in pieces: all of them may be more than memory holds."""
-        rows = self._stored(port, batch.in_order())
-        for _ in self._join_in_pieces(port, rows, self._seen_on_arrival(port), self._rows[port].ts[rows], 1):
-            if self._results.waiting_rows > OUTPUT_ROWS:
-                yield from self._results.taken(not_before=self._sent)
+        rows, nulls = self._rows[port].insert(batch.in_order())
+        self._counts["null_keys"] += nulls
+        pipeline = self._pipelines[port]
+        step = self.chunk_rows if not pipeline.plan.lead else max(self.chunk_rows // LEAD_PARTNERS, 1)
+        for start in range(0, len(rows), step):
+            for combos in pipeline.run(rows[start : start + step]):
+                yield from self._results(combos)
         self._keep_within_memory()
-        yield from self._results.taken(not_before=self._sent)
+
+    def _results(self, combos: Combos) -> Iterator[Batch]:
+        """Combinations of row numbers as rows; none is older than a promise that was made before."""
+        for start in range(0, combos.size, OUTPUT_ROWS):
+            chosen = [(window, combos.rows[port][start : start + OUTPUT_ROWS]) for port, window in enumerate(self._rows)]
+            columns = [column for window, rows in chosen for column in window.take(rows)]
+            ts, pos = stamps((window.ts, window.pos, rows) for window, rows in chosen)
+            piece = Batch(pa.RecordBatch.from_arrays(columns, schema=self.output_schema), np.maximum(ts, self._sent), pos)
+            if self.residual is not None:
+                piece = piece.filter(mask(self.residual, piece.rows))
+            if piece.num_rows:
+                self._made += piece.num_rows
+                yield piece
 
     def _usable(self, port: int, batch: Batch) -> tuple[Batch, list[Any]]:
         """Rows within the life of the query, and the rows refused because their window has passed."""
         batch = batch.filter(self._alive(batch))
-        now = self._sent if self.change else self._frontiers[port]
+        now = self._frontiers[port]
         late = batch.ts < self._rows[port].begin(now)
         if not late.any():
             return batch, []
         self._counts["late"] += int(np.count_nonzero(late))
         text = f"{np.count_nonzero(late)} rows of input {port} of the join came after their window had passed {now}"
         return batch.filter(~late), [Quarantined(batch.filter(late), "late", text)]
-
-    def _order_or_join(self, port: int, batch: Batch) -> None:
-        """Let rows wait for their turn; those whose turn has passed are joined now, as if they had come at this moment."""
-        late = batch.ts < self._sent
-        if late.any():
-            rows = self._stored(port, batch.filter(late).in_order())
-            self._join(port, rows, self._seen_when_late(), np.full(len(rows), self._sent))
-            batch = batch.filter(~late)
-        if batch.num_rows:
-            self._ordering.add(port, batch)
-
-    def _stored(self, port: int, batch: Batch) -> Int64s:
-        rows, nulls = self._rows[port].insert(batch)
-        self._counts["null_keys"] += nulls
-        return rows
-
-    def _join(self, port: int, rows: Int64s, spans: Spans, at: Int64s | None = None, change: int = 1) -> None:
-        """Join stored rows at given moments, by default their own times."""
-        for _ in self._join_in_pieces(port, rows, spans, self._rows[port].ts[rows] if at is None else at, change):
-            pass
-
-    def _join_in_pieces(self, port: int, rows: Int64s, spans: Spans, at: Int64s, change: int) -> Iterator[None]:
-        """The same; stops after each piece of the results."""
-        pipeline = self._pipelines[port]
-        step = self.chunk_rows if not pipeline.plan.lead else max(self.chunk_rows // LEAD_PARTNERS, 1)
-        for start in range(0, len(rows), step):
-            chunk = slice(start, start + step)
-            for combos in pipeline.run(rows[chunk], at[chunk], spans):
-                self._results.add(combos, change)
-                yield
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -218,51 +166,25 @@ class MJoin(StoringJoin[Window]):
 
     def _progress(self, port: int, ts: int) -> Elements:
         self._frontiers[port] = max(self._frontiers[port], ts)
+        for other, window in enumerate(self._rows):
+            window.expire(self._horizon(other))
         least = min(self._frontiers)
-        if not self.change:
-            for other, window in enumerate(self._rows):
-                window.expire(self._horizon(other))
-        elif least > self._sent:
-            self._release(least)
         if least <= self._sent:
             return ()
         self._sent = least
-        return [*self._results.taken(not_before=NEVER), Heartbeat(least)]
-
-    def _release(self, least: int) -> None:
-        """Process everything before `least`: rows in the order of time and input, between them rows that leave."""
-        for arrived, newest in _in_turns(self._ordering.release(least), min(self.chunk_rows, TURN_ROWS)):
-            stored = [(port, self._stored(port, batch)) for port, batch in arrived]
-            for port, rows in stored:
-                self._join(port, rows, self._seen_in_order(port))
-            self._let_leave(newest)
-        self._let_leave(least)
-
-    def _let_leave(self, now: int) -> None:
-        """Take back what disappears up to a moment, and forget rows that have left; nothing older comes any more."""
-        for port, window in enumerate(self._rows):
-            rows = window.leaving(now)
-            if len(rows):
-                moments = np.minimum(window.useful_until(window.ts[rows]), FOREVER - 1) + 1
-                self._join(port, rows, self._seen_when_leaving(port), moments, -1)
-        for window in self._rows:
-            window.expire(now)
+        return (Heartbeat(least),)
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         windows = [window.snapshot() for window in self._rows]
-        waiting, segments = self._ordering.snapshot()
         meta = {
             **super().snapshot().meta,
             "windows": [state.meta for state in windows],
             "pipelines": [pipeline.snapshot() for pipeline in self._pipelines],
-            "waiting": waiting,
-            "results": self._results.count,
+            "results": self._made,
         }
-        for state in windows:
-            segments |= state.segments
-        return State(meta, segments)
+        return State(meta, {name: rows for state in windows for name, rows in state.segments.items()})
 
     def restore(self, state: State) -> None:
         super().restore(state)
@@ -270,18 +192,14 @@ class MJoin(StoringJoin[Window]):
             window.restore(State(meta, state.segments), self._directory)
         for pipeline, meta in zip(self._pipelines, state.meta["pipelines"], strict=True):
             pipeline.restore(meta)
-        self._ordering.restore(state.meta["waiting"], state.segments)
-        self._results.count = state.meta["results"]
+        self._made = state.meta["results"]
 
     def counters(self) -> Mapping[str, int]:
-        found, waiting = super().counters(), self._ordering.num_rows
         probes = {f"probes_{pipeline.plan.root}": int(pipeline.evaluations.sum()) for pipeline in self._pipelines}
         return {
-            **found,
-            "state_rows": found["state_rows"] + waiting,
-            "state_bytes": found["state_bytes"] + self._ordering.num_bytes,
-            "waiting_rows": waiting,
-            "results": self._results.count,
+            **super().counters(),
+            "waiting_rows": 0,
+            "results": self._made,
             "probes": sum(probes.values()),
             "drops": sum(int(pipeline.drops.sum()) for pipeline in self._pipelines),
             **probes,
@@ -294,18 +212,3 @@ def _keys(plans: Sequence[PipelinePlan], port: int) -> list[tuple[str, ...]]:
     vertices = [vertex for plan in plans for vertex in (*plan.lead, *plan.probes)]
     keys = [vertex.key for vertex in vertices if vertex.port == port]
     return list(dict.fromkeys(keys + [vertex.parent_key for vertex in vertices if vertex.parent == port]))
-
-
-def _in_turns(parts: Sequence[tuple[int, Batch]], chunk_rows: int) -> Iterator[tuple[list[tuple[int, Batch]], int]]:
-    """Pieces of all inputs' rows, in one order by time, input and position, and the newest time of each piece."""
-    if not parts:
-        return
-    ports, ts, order = in_one_order(parts)
-    taken = dict.fromkeys((port for port, _ in parts), 0)
-    for start in range(0, len(order), chunk_rows):
-        turn = order[start : start + chunk_rows]
-        counts = np.bincount(ports[turn], minlength=parts[-1][0] + 1).tolist()
-        # Each input's rows are in order already, so its share of a turn is a slice.
-        arrived = [(port, batch.slice(taken[port], counts[port])) for port, batch in parts if counts[port]]
-        taken = {port: first + counts[port] for port, first in taken.items()}
-        yield arrived, int(ts[turn[-1]])

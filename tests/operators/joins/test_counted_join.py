@@ -22,7 +22,7 @@ from penstock.model.punctuation import Punctuation
 from penstock.model.value_sets import between
 from penstock.model.windows import Lifespan, Rows, Sliding, Unbounded
 from penstock.operators.joins.counted_join import CountedJoin, RowWindowJoin
-from penstock.operators.joins.ordering.sequencer import Sequencer, ranks_before
+from penstock.operators.joins.sequencer import Sequencer, ranks_before
 from penstock.testing.streams import bag, broken_promises, rows_of
 from penstock.testing.tapes import Tape, batch_cuts, drive, drive_with_restarts, merged, rows_in, split
 

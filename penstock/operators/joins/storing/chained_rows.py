@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.key_table import KeyTable, grown
-from penstock.columnar.matching import shifted
 from penstock.kernel.contracts import State
 from penstock.model.batch import Batch, Int64s
 from penstock.model.elements import FOREVER, NEVER
@@ -64,9 +63,6 @@ class Window(PieceStore[Piece]):
         """In memory: rows that have not been spilled, and of all of them times, positions and indexes."""
         return super().num_bytes + self.total * 16 * (1 + len(self.indexes))
 
-    def useful_until(self, ts: Int64s) -> Int64s:
-        return shifted(ts, self.length)
-
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def insert(self, batch: Batch) -> tuple[Int64s, int]:
@@ -109,14 +105,6 @@ class Window(PieceStore[Piece]):
         if horizon == FOREVER:
             return FOREVER
         return NEVER if self.length == FOREVER else max(horizon - self.length, NEVER)
-
-    def leaving(self, horizon: int) -> Int64s:
-        """Rows that are in the window up to now and not at `horizon` any more; none if it has no end."""
-        begin = self.begin(horizon)
-        if self.length == FOREVER or self._oldest >= begin:
-            return np.empty(0, np.int64)
-        rows: Int64s = np.flatnonzero((self.ts >= self.begin(self._horizon)) & (self.ts < begin))
-        return rows
 
     def expire(self, horizon: int) -> None:
         """Forget rows that no row at `horizon` or later can be joined with; `FOREVER` is the end of all other inputs."""

@@ -1,4 +1,4 @@
-"""Slow, obvious multiway joins, and orders that change without reason."""
+"""A slow, obvious multiway join, and orders that change without reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.model.batch import Batch
-from penstock.model.elements import FOREVER
 from penstock.model.windows import Sliding, Window
 from penstock.operators.filtering.policies.fixed import Fixed
 from penstock.operators.joins.matching.multiway.checking import lengths_of
@@ -18,11 +16,6 @@ from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, Pi
 from penstock.operators.joins.matching.multiway.orders import LearnedOrder
 from penstock.operators.joins.multiway_join import MJoin
 from penstock.testing.reference import Row, comparable
-
-CHANGE = "change"
-
-#: (change, values of all inputs, time)
-Delta = tuple[int, tuple[Any, ...], int]
 
 
 class Shuffled:
@@ -69,12 +62,9 @@ def schema_of(port: int, kind: pa.DataType | None = None) -> pa.Schema:
     return pa.schema({f"{port}.{name}": kind or pa.int64() for name in "abc"} | {f"{port}.v": pa.int64()})
 
 
-def make_join(graph: JoinGraph, windows: Sequence[Window], deltas: bool, kind: pa.DataType | None = None, **more: Any) -> MJoin:
+def make_join(graph: JoinGraph, windows: Sequence[Window], kind: pa.DataType | None = None, **more: Any) -> MJoin:
     schemas = [schema_of(port, kind) for port in range(graph.ports)]
-    output = [item for schema in schemas for item in schema]
-    if deltas:
-        output.append(pa.field(CHANGE, pa.int8()))
-    return MJoin(schemas, graph, windows, pa.schema(output), change=CHANGE if deltas else "", **more)
+    return MJoin(schemas, graph, windows, pa.schema([item for schema in schemas for item in schema]), **more)
 
 
 def edge(one: int, other: int, left: str, right: str = "") -> Edge:
@@ -89,9 +79,11 @@ GRAPHS = {
     "star": JoinGraph(4, (edge(0, 1, "a"), edge(0, 2, "b"), edge(0, 3, "c"))),
     "chain": JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c", "a"))),
     "tree": JoinGraph(4, (edge(0, 2, "a"), edge(2, 1, "b"), edge(2, 3, "c"))),
+    "tree with a branch": JoinGraph(5, (edge(0, 1, "a"), edge(1, 2, "b", "a"), edge(1, 3, "c", "a"), edge(2, 4, "b"))),
+    "square": JoinGraph(4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c"), edge(3, 0, "b"))),
     "triangle": JoinGraph(3, (edge(0, 1, "a"), edge(1, 2, "b"), edge(0, 2, "c"))),
     "square with a diagonal": JoinGraph(
-        4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c"), edge(3, 0, "b"), edge(0, 2, "c", "a")), {frozenset({1, 2}): 0.9}
+        4, (edge(0, 1, "a"), edge(1, 2, "b"), edge(2, 3, "c"), edge(3, 0, "b"), edge(0, 2, "c", "a"))
     ),
     "two columns equal one": JoinGraph(3, (edge(0, 1, "a"), edge(0, 1, "b", "a"), edge(1, 2, "b"))),
 }
@@ -100,7 +92,7 @@ GRAPHS = {
 def dense(graph: JoinGraph, seed: int) -> tuple[list[list[Row]], list[Window]]:
     """Streams with many equal times, and windows of different lengths, so that rows often leave together."""
     coins = np.random.default_rng(seed)
-    per_stream = 14 if graph.ports < 4 else 9
+    per_stream = {4: 9, 5: 8}.get(graph.ports, 14)
     streams = []
     for port in range(graph.ports):
         keys = [[None, 1, 1, 1, 1, 2][number] for number in coins.integers(0, 6, 3 * per_stream)]
@@ -133,43 +125,4 @@ def joined(streams: Sequence[Sequence[Row]], graph: JoinGraph, windows: Sequence
         newest = max(row.ts for row in rows)
         if all(newest - row.ts <= length for row, length in zip(rows, lengths, strict=True)) and fits(rows, graph):
             found.append((values_of(rows), newest))
-    return found
-
-
-def deltas(streams: Sequence[Sequence[Row]], graph: JoinGraph, windows: Sequence[Window]) -> list[Delta]:
-    """Appearances and disappearances, event by event, with windows as lists that are searched completely."""
-    lengths = lengths_of(windows, graph.ports)
-    contents: list[list[Row]] = [[] for _ in streams]
-    found: list[Delta] = []
-
-    def probe(port: int, row: Row, change: int, at: int) -> None:
-        others = [[row] if other == port else rows for other, rows in enumerate(contents)]
-        found.extend((change, values_of(rows), at) for rows in product(*others) if fits(rows, graph))
-
-    def expire(now: int) -> None:
-        leaving = [(row.ts + lengths[port] + 1, port, row.pos) for port, rows in enumerate(contents) for row in rows]
-        for moment, port, pos in sorted(item for item in leaving if item[0] <= now and lengths[item[1]] != FOREVER):
-            (row,) = [row for row in contents[port] if row.pos == pos]
-            contents[port].remove(row)
-            probe(port, row, -1, moment)
-
-    arriving = sorted(
-        (((row.ts, port, row.pos), row) for port, rows in enumerate(streams) for row in rows), key=lambda item: item[0]
-    )
-    for (ts, port, _), row in arriving:
-        expire(ts)
-        contents[port].append(row)
-        probe(port, row, +1, ts)
-    expire(FOREVER)
-    return found
-
-
-def deltas_of(elements: Iterable[Any]) -> list[Delta]:
-    """Appearances and disappearances among the elements that a join returned."""
-    found: list[Delta] = []
-    for element in elements:
-        if isinstance(element, Batch):
-            for row, ts in zip(element.rows.to_pylist(), element.ts.tolist(), strict=True):
-                change = row.pop(CHANGE)
-                found.append((change, tuple(map(comparable, row.values())), ts))
     return found

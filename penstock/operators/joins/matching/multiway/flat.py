@@ -13,7 +13,7 @@ from penstock.columnar.hashing import mix_positions
 from penstock.model.batch import Int64s
 from penstock.operators.joins.matching.multiway._flat_loops import probe_entries, probe_pairs
 from penstock.operators.joins.matching.multiway.graph import PipelinePlan
-from penstock.operators.joins.matching.multiway.search import Combos, Spans
+from penstock.operators.joins.matching.multiway.search import Combos
 from penstock.operators.joins.storing.chained_rows import Window
 
 
@@ -55,7 +55,7 @@ class FlatProbes:
             and not any(vertex.port in compared for vertex in plan.lead)
         )
 
-    def drop(self, rows: Int64s, at: Int64s, spans: Spans, order: Sequence[int], seed: int, share: float) -> Dropped:
+    def drop(self, rows: Int64s, at: Int64s, order: Sequence[int], seed: int, share: float) -> Dropped:
         """Make the probes of some rows in an order."""
         pos = self._windows[self.plan.root].pos[rows]
         coins = mix_positions(np.full(len(rows), seed, np.int64), pos)
@@ -64,33 +64,32 @@ class FlatProbes:
         left = np.stack([starts, np.full(len(rows), NONE), starts], axis=1) if not self.plan.lead else np.empty((0, 3), np.int64)
         samples, reached = list[Int64s](), list[int]()
         if self.plan.lead:
-            lead, first = self._lead(rows, at, spans), self._probe(waiting.pop(0), spans)
+            lead, first = self._lead(rows, at), self._probe(waiting.pop(0))
             left, sample, total = probe_pairs(rows, at, coins, starts, *lead, share, *first)
             samples, reached = [sample], [total]
         for number in waiting:
             reached.append(len(left))
-            left, sample = probe_entries(left, rows, at, coins, starts, share, *self._probe(number, spans))
+            left, sample = probe_entries(left, rows, at, coins, starts, share, *self._probe(number))
             samples.append(sample)
         ended = -np.diff([*reached, len(left), 0])
         return Dropped(self._combos(rows, at, left), *self._in_order(rows, at, samples), ended)
 
-    def _probe(self, number: int, spans: Spans) -> tuple[Any, ...]:
+    def _probe(self, number: int) -> tuple[Any, ...]:
         """What a loop must know to make a probe."""
         vertex = self.plan.probes[number]
         window = self._windows[vertex.port]
         probed, start = window.indexes[vertex.key], self._windows[vertex.parent].indexes[vertex.parent_key]
         probed.chain(window.ts)
         place = (probed.table, probed.stamp, probed.links, window.ts, start.keys, start.links, start.has_nulls)
-        return (*place, vertex.parent != self.plan.root, spans.before[vertex.port], spans.after[vertex.port])
+        return (*place, vertex.parent != self.plan.root, window.length, self._windows[self.plan.root].length)
 
-    def _lead(self, rows: Int64s, at: Int64s, spans: Spans) -> tuple[Int64s, Int64s, Int64s, int]:
+    def _lead(self, rows: Int64s, at: Int64s) -> tuple[Int64s, Int64s, Int64s, int]:
         """The newest partner of each row in the lead, and what leads to the others."""
         (vertex,) = self.plan.lead
         window = self._windows[vertex.port]
         index, keys = window.indexes[vertex.key], self._windows[vertex.parent].indexes[vertex.parent_key]
-        before = spans.before[vertex.port]
-        first = index.first(window.ts, keys, rows, at, before, spans.after[vertex.port])
-        return first, index.links, window.ts, before
+        first = index.first(window.ts, keys, rows, at, window.length, self._windows[self.plan.root].length)
+        return first, index.links, window.ts, window.length
 
     def _in_order(self, rows: Int64s, at: Int64s, samples: Sequence[Int64s]) -> tuple[Combos, Int64s]:
         """The samples of all probes as one, as if each entry had made all its probes before the next; and where each ended."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from penstock.errors import InvalidPlan
 
@@ -13,10 +13,6 @@ from penstock.errors import InvalidPlan
 Attribute: TypeAlias = tuple[int, str]
 #: Columns of one input and those of another that must equal them.
 Keys: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-
-#: How the rows of an input that has one neighbour only are processed: each pair with a row of that neighbour on its own
-#: (exact; star joins), or each row by the paths that begin with it (one decision for all its pairs; trees).
-Style = Literal["auto", "pairs", "paths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +109,8 @@ class JoinGraph:
     ports
         Number of inputs.
     edges
-        Join predicates in the order they were written. The graph must be connected.
-    estimates
-        Probability, where it is known, that a row of one of two inputs finds no partner in the other. Of a cyclic graph the
-        tree of edges with the greatest sum is probed; where estimates are equal the shallowest, then the first written.
+        Join predicates in the order they were written. The graph must be connected; of a cyclic one the shallowest tree is
+        probed, of several the one written first.
 
     Examples
     --------
@@ -127,7 +121,6 @@ class JoinGraph:
 
     ports: int
     edges: tuple[Edge, ...]
-    estimates: Mapping[frozenset[int], float] = field(default_factory=dict)
     _classes: list[list[Attribute]] = field(init=False, repr=False, compare=False)
     _keys: dict[tuple[int, int], Keys] = field(init=False, repr=False, compare=False)
 
@@ -164,15 +157,14 @@ class JoinGraph:
     # -- trees --------------------------------------------------------------------------------------------------------
 
     def _tree(self, root: int) -> list[Vertex]:
-        """A greatest spanning tree, parents before children; stops where the graph is not connected."""
+        """A spanning tree, parents before children; stops where the graph is not connected."""
         depth, tree = {root: 0}, list[Vertex]()
-        offers: dict[int, tuple[tuple[float, int, int, int], int]] = {}
+        offers: dict[int, tuple[tuple[int, int, int], int]] = {}
         newest = root
         while True:
             for far in range(self.ports):
                 if far not in depth and self.common(newest, far)[0]:
-                    estimate = self.estimates.get(frozenset({newest, far}), 0.0)
-                    offer = ((-estimate, depth[newest], self._written(newest, far), far), newest)
+                    offer = ((depth[newest], self._written(newest, far), far), newest)
                     offers[far] = min(offers.get(far, offer), offer)
             if not offers:
                 return tree
@@ -192,11 +184,15 @@ class JoinGraph:
         """Whether some input is a neighbour of all others."""
         return any(all(self.common(root, port)[0] for port in range(self.ports) if port != root) for root in range(self.ports))
 
-    def plan(self, root: int, style: Style = "auto") -> PipelinePlan:
-        """How rows of the input `root` are processed."""
+    def plan(self, root: int) -> PipelinePlan:
+        """How rows of the input `root` are processed.
+
+        In a star each pair with a row of the only neighbour is processed on its own, which is exact; in a tree each row by the
+        paths that begin with it, with one decision for all its pairs.
+        """
         tree = self._tree(root)
         lead: list[Vertex] = []
-        if style == "pairs" or (style == "auto" and self.is_star):
+        if self.is_star:
             bound = {root}
             while len(tree) > 1 and sum(vertex.parent in bound for vertex in tree) == 1:
                 first = next(vertex for vertex in tree if vertex.parent in bound)

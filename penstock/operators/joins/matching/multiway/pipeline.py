@@ -17,7 +17,7 @@ from penstock.model.masks import Mask
 from penstock.operators.joins.matching.multiway.flat import FlatProbes
 from penstock.operators.joins.matching.multiway.graph import Attribute, PipelinePlan, Vertex
 from penstock.operators.joins.matching.multiway.orders import ProbeOrder
-from penstock.operators.joins.matching.multiway.search import Combos, Search, Spans
+from penstock.operators.joins.matching.multiway.search import Combos, Search
 from penstock.operators.joins.storing.chained_rows import Window
 
 #: How many rows are combined first; after that as many as promise so many combinations.
@@ -35,9 +35,6 @@ class Pipeline:
         Decides the order of the probes.
     share, seed
         Which share of the dropped rows is shown to the policy; a row's coin is a hash of the seed and its position.
-    checks_times
-        Whether all times of a combination must be compared, because rows do not come in the order of time. Otherwise the
-        spans say everything.
     """
 
     def __init__(
@@ -47,12 +44,10 @@ class Pipeline:
         policy: ProbeOrder,
         share: float,
         seed: int,
-        checks_times: bool,
     ) -> None:
         probes = len(plan.probes)
         self.plan, self.policy = plan, policy
         self._windows, self._share, self._seed = windows, share, seed
-        self._checks_times = checks_times
         #: Numbers of the probes in the order of the moment.
         self._order = plan.repaired(policy.order())
         #: By probe: how many rows met it at each position, and how many ended there.
@@ -67,24 +62,25 @@ class Pipeline:
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
-    def run(self, rows: Int64s, at: Int64s, spans: Spans) -> Iterator[Combos]:
-        """All combinations of some stored rows with what they see at given moments, in pieces."""
+    def run(self, rows: Int64s) -> Iterator[Combos]:
+        """All combinations of some stored rows with others whose times are near enough, in pieces."""
         self._decide()
+        at = self._windows[self.plan.root].ts[rows]
         if self._flat.fits:
-            yield from self._run_flat(rows, at, spans)
+            yield from self._run_flat(rows, at)
             return
-        group = self._led(Combos({self.plan.root: rows}, at, np.arange(len(rows))), spans)
-        search = Search(self.plan, self._windows, group, spans)
+        group = self._led(Combos({self.plan.root: rows}, at, np.arange(len(rows))))
+        search = Search(self.plan, self._windows, group)
         ends = self._drop(search)
         if self._is_learning:
             dropped = np.flatnonzero(ends < len(self._order))
             sample = dropped[self._coins(group, dropped) < self._share]
-            self._profile(group.chosen(sample).renumbered(), ends[sample], spans)
+            self._profile(group.chosen(sample).renumbered(), ends[sample])
         yield from self._combined(search, np.flatnonzero(ends == len(self._order)))
 
-    def _run_flat(self, rows: Int64s, at: Int64s, spans: Spans) -> Iterator[Combos]:
+    def _run_flat(self, rows: Int64s, at: Int64s) -> Iterator[Combos]:
         """The same where no probe follows a path."""
-        found = self._flat.drop(rows, at, spans, self._order, self._seed, self._share if self._is_learning else 0.0)
+        found = self._flat.drop(rows, at, self._order, self._seed, self._share if self._is_learning else 0.0)
         left = int(found.ended.sum())
         self.counts["tuples"] += left
         for position, number in enumerate(self._order):
@@ -92,8 +88,8 @@ class Pipeline:
             self.drops[number, position] += found.ended[position]
             left -= int(found.ended[position])
         if self._is_learning:
-            self._profile(found.sample, found.ends, spans)
-        yield from self._combined(Search(self.plan, self._windows, found.survivors, spans), found.survivors.tuples)
+            self._profile(found.sample, found.ends)
+        yield from self._combined(Search(self.plan, self._windows, found.survivors), found.survivors.tuples)
 
     @property
     def _is_learning(self) -> bool:
@@ -104,9 +100,9 @@ class Pipeline:
         self.counts["reorderings"] += order != self._order
         self._order = order
 
-    def _led(self, group: Combos, spans: Spans) -> Combos:
+    def _led(self, group: Combos) -> Combos:
         """The rows combined with the inputs through which every path goes."""
-        search = Search(self.plan, self._windows, group, spans)
+        search = Search(self.plan, self._windows, group)
         for vertex in self.plan.lead:
             group = self._wider(search, group, vertex, search.first(vertex, group.rows[vertex.parent], group.at))
         return group.renumbered()
@@ -126,11 +122,11 @@ class Pipeline:
             self.drops[number, position] += len(holds) - len(alive)
         return ends
 
-    def _profile(self, sample: Combos, ends: Int64s, spans: Spans) -> None:
+    def _profile(self, sample: Combos, ends: Int64s) -> None:
         """Show the policy what a sample of the dropped rows meets at probes that they did not reach."""
         if not sample.size:
             return
-        search = Search(self.plan, self._windows, sample, spans)
+        search = Search(self.plan, self._windows, sample)
         wanted = self._wanted(ends)
         bits, known = np.zeros(sample.size, np.uint64), np.zeros(sample.size, np.uint64)
         for position, number in enumerate(self._order):
@@ -191,8 +187,8 @@ class Pipeline:
             for one, other in zip(vertex.parent_key, vertex.key, strict=True):
                 keep &= self._are_equal(wider, (vertex.parent, one), (vertex.port, other))
             wider = wider if keep.all() else wider.chosen(keep)
-        # The spans of the probes have compared the times of two.
-        return self._timely(wider) if self._checks_times and len(wider.rows) > 2 else wider
+        # The probes have compared the times of two.
+        return self._timely(wider) if len(wider.rows) > 2 else wider
 
     def _timely(self, combos: Combos) -> Combos:
         """Combinations of which nothing has left its window before the newest part came."""

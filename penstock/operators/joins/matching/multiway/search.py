@@ -17,22 +17,8 @@ _UNKNOWN = -3
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
-    """What a row sees of each input, relative to the moment at which it is processed: the spans replace versions of windows.
-
-    Parameters
-    ----------
-    before, after
-        For each input how much older and newer than the moment a partner may be; both bounds belong to the span.
-    """
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Combos:
-    """Combinations of rows: for each input already joined its row numbers, the moment, and the group's row they belong to."""
+    """Combinations of rows: for each input joined its row numbers, the newcomer's time, and the group's row they belong to."""
 
     rows: Mapping[int, Int64s]
     at: Int64s
@@ -59,11 +45,12 @@ class Search:
     """Makes probes for the combinations of one group and remembers what they found, so that nothing is looked up twice.
 
     A probe of an input whose neighbour is known asks for one partner. A probe further down a path asks whether any
-    of the partners found so far leads on: all of them are then listed, once.
+    of the partners found so far leads on: all of them are then listed, once. A row sees partners whose window it is in, and
+    those in its own: rows may come in any order.
     """
 
-    def __init__(self, plan: PipelinePlan, windows: Sequence[Window], group: Combos, spans: Spans) -> None:
-        self.plan, self.windows, self.group, self.spans = plan, windows, group, spans
+    def __init__(self, plan: PipelinePlan, windows: Sequence[Window], group: Combos) -> None:
+        self.plan, self.windows, self.group = plan, windows, group
         self._numbers = {vertex.port: number for number, vertex in enumerate(plan.probes)}
         self._first: dict[int, Int64s] = {}
         self._lists: dict[int, tuple[Mask, Int64s, Int64s]] = {}
@@ -72,13 +59,13 @@ class Search:
         """For each row of the parent one partner, -1 where there is none."""
         window = self.windows[vertex.port]
         keys = self.windows[vertex.parent].indexes[vertex.parent_key]
-        before, after = self.spans.before[vertex.port], self.spans.after[vertex.port]
-        return window.indexes[vertex.key].first(window.ts, keys, parents, at, before, after)
+        own = self.windows[self.plan.root].length
+        return window.indexes[vertex.key].first(window.ts, keys, parents, at, window.length, own)
 
     def rest(self, vertex: Vertex, first: Int64s, at: Int64s) -> tuple[Int64s, Int64s]:
         """All partners of which `first` found one: (number, row) pairs."""
         window = self.windows[vertex.port]
-        return window.indexes[vertex.key].rest(window.ts, first, at, self.spans.before[vertex.port])
+        return window.indexes[vertex.key].rest(window.ts, first, at, window.length)
 
     def is_direct(self, vertex: Vertex) -> bool:
         return vertex.parent in self.group.rows

@@ -14,7 +14,8 @@ from penstock.model.elements import FOREVER, NEVER, Control, Elements, End, Hear
 from penstock.model.punctuation import Punctuation
 from penstock.model.value_sets import between
 from penstock.model.windows import Lifespan
-from penstock.operators.joins.ordering.ordering import Ordering, in_one_order
+from penstock.operators.segments import stored_in
+from penstock.operators.waiting import Waiting
 
 
 class Sequencer:
@@ -59,7 +60,11 @@ class Sequencer:
         self._schemas = [pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ranks)]) for schema in schemas]
         self._life = life or Lifespan()
         self._outside_life = 0
-        self._ordering = Ordering(schemas)
+        self._waiting = [Waiting(schema, f"waiting{port}") for port, schema in enumerate(schemas)]
+        self._newest = [NEVER for _ in schemas]
+        #: Punctuations that wait for the rows before them: input, time of the newest of these rows. Delaying one is always safe,
+        #: as rows that come after it do not match it.
+        self._marks: list[tuple[int, int, Punctuation]] = []
         self._frontiers = [NEVER for _ in schemas]
         self._sent = NEVER
         self._counts: Int64s = np.zeros(len(schemas), np.int64)
@@ -69,14 +74,18 @@ class Sequencer:
         self._outside_life += int(np.count_nonzero(~alive))
         batch = batch.filter(alive)
         if batch.num_rows:
-            self._ordering.add(port, batch)
+            self._waiting[port].add(batch)
+            self._newest[port] = max(self._newest[port], int(batch.ts.max()))
         return ()
 
     def on_metadata(self, port: int, mark: Metadata) -> Elements:
         if isinstance(mark, Heartbeat):
             return self._progress(port, mark.ts)
         if isinstance(mark, Punctuation):
-            return (self._routed(port, mark),) if self._ordering.let_pass(port, mark) else ()
+            if self._waiting[port].oldest == FOREVER:
+                return (self._routed(port, mark),)
+            self._marks.append((port, self._newest[port], mark))
+            return ()
         return () if isinstance(mark, End) else (Routed(self.outputs[port], mark),)
 
     def _progress(self, port: int, ts: int) -> Elements:
@@ -85,12 +94,15 @@ class Sequencer:
         if least <= self._sent:
             return ()
         self._sent = least
-        out: list[Any] = self._numbered(self._ordering.release(least))
+        released = [(stream, waiting.release(least)) for stream, waiting in enumerate(self._waiting)]
+        out: list[Any] = self._numbered([(stream, batch) for stream, batch in released if batch.num_rows])
         # Counts go first: whoever hears the heartbeat knows them then.
         if least != FOREVER:
             seen = [stream for stream, count in enumerate(self._counts) if count]
             out += [Routed(output, self._counted(stream)) for output in self.outputs for stream in seen]
-        out += [self._routed(marked, mark) for marked, mark in self._ordering.passed(least)]
+        passed = least + (least == FOREVER)
+        out += [self._routed(marked, mark) for marked, newest, mark in self._marks if newest < passed]
+        self._marks = [entry for entry in self._marks if entry[1] >= passed]
         return [*out, Heartbeat(least)]
 
     def _routed(self, port: int, mark: Punctuation) -> Routed:
@@ -103,7 +115,9 @@ class Sequencer:
     def _numbered(self, parts: Sequence[tuple[int, Batch]]) -> list[Routed]:
         if not parts:
             return []
-        ports, _, order = in_one_order(parts)
+        ports = np.repeat([port for port, _ in parts], [batch.num_rows for _, batch in parts])
+        ts, pos = (np.concatenate([getattr(batch, name) for _, batch in parts]) for name in ("ts", "pos"))
+        order = np.lexsort((pos, ports, ts))
         ranks = np.empty((len(ports), len(self._counts)), np.int64)
         ranks[order] = ranks_before(ports[order], self._counts)
         routed, start = [], 0
@@ -120,19 +134,25 @@ class Sequencer:
         return ()
 
     def snapshot(self) -> State:
-        waiting, segments = self._ordering.snapshot()
+        marks = [[port, newest, mark.to_json()] for port, newest, mark in self._marks]
+        waiting = {"next": [waiting.log.next for waiting in self._waiting], "newest": list(self._newest), "marks": marks}
         counts = self._counts.tolist()
         own = {"frontiers": list(self._frontiers), "sent": self._sent, "counts": counts, "outside_life": self._outside_life}
-        return State({"waiting": waiting, **own}, segments)
+        return State({"waiting": waiting, **own}, stored_in(waiting.log for waiting in self._waiting))
 
     def restore(self, state: State) -> None:
-        self._ordering.restore(state.meta["waiting"], state.segments)
+        coded = state.meta["waiting"]
+        for waiting, number in zip(self._waiting, coded["next"], strict=True):
+            waiting.reload(number, state.segments)
+        self._newest = list(coded["newest"])
+        self._marks = [(port, newest, Punctuation.from_json(mark)) for port, newest, mark in coded["marks"]]
         self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
         self._counts = np.array(state.meta["counts"], np.int64)
         self._outside_life = state.meta["outside_life"]
 
     def counters(self) -> Mapping[str, int]:
-        waiting = {"state_rows": self._ordering.num_rows, "state_bytes": self._ordering.num_bytes}
+        logs = [waiting.log for waiting in self._waiting]
+        waiting = {"state_rows": sum(log.num_rows for log in logs), "state_bytes": sum(log.num_bytes for log in logs)}
         return {**waiting, "numbered": int(self._counts.sum()), "outside_life": self._outside_life}
 
 
