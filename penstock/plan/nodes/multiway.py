@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.errors import InvalidPlan
+from penstock.model.equal_columns import Attribute, classes_of
 from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import sql_type
 from penstock.model.windows import Sliding, Unbounded
@@ -76,18 +77,9 @@ class MJoin(WindowJoin):
             return "cyclic"
         return "star" if any(len(found) == len(self.parts) - 1 for found in neighbours) else "tree"
 
-    def classes(self) -> list[list[tuple[int, str]]]:
+    def classes(self) -> list[list[Attribute]]:
         """Columns that must all be equal, as (input, column), class by class in the order they were written."""
-        found: list[list[tuple[int, str]]] = []
-        for link in self.links:
-            both = [(link.left, link.left_column), (link.right, link.right_column)]
-            touched = [members for members in found if any(item in members for item in both)]
-            whole = [item for members in touched for item in members]
-            whole += [item for item in both if item not in whole]
-            place = found.index(touched[0]) if touched else len(found)
-            found = [members for members in found if members not in touched]
-            found.insert(place, whole)
-        return found
+        return classes_of(((link.left, link.left_column), (link.right, link.right_column)) for link in self.links)
 
 
 def _neighbours(classes: Iterable[Iterable[tuple[int, str]]], ports: int) -> list[set[int]]:

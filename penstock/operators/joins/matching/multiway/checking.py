@@ -23,7 +23,7 @@ def check_graph(graph: JoinGraph, schemas: Sequence[pa.Schema]) -> None:
         raise InvalidPlan(
             f"the join has {graph.ports} inputs, so a row makes up to {graph.ports - 1} probes; it orders at most {MOST_PROBES}"
         )
-    for members in graph.classes():
+    for members in graph.classes:
         for port, name in members:
             if name not in schemas[port].names:
                 raise UnknownColumn(f"input {port} of the join", name, schemas[port].names)

@@ -8,9 +8,8 @@ from itertools import permutations
 from typing import TypeAlias
 
 from penstock.errors import InvalidPlan
+from penstock.model.equal_columns import Attribute, classes_of
 
-#: A column of an input.
-Attribute: TypeAlias = tuple[int, str]
 #: Columns of one input and those of another that must equal them.
 Keys: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -121,15 +120,16 @@ class JoinGraph:
 
     ports: int
     edges: tuple[Edge, ...]
-    _classes: list[list[Attribute]] = field(init=False, repr=False, compare=False)
+    #: Columns that must all be equal, class by class, in the order they were written.
+    classes: list[list[Attribute]] = field(init=False, repr=False, compare=False)
     _keys: dict[tuple[int, int], Keys] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         named = {port for edge in self.edges for port in (edge.left, edge.right)}
         if self.ports < 2 or not named <= set(range(self.ports)) or any(edge.left == edge.right for edge in self.edges):
             raise InvalidPlan(f"a join of {self.ports} inputs cannot have predicates between inputs {sorted(named)}")
-        object.__setattr__(self, "_classes", _classes(pair for edge in self.edges for pair in edge.pairs()))
-        object.__setattr__(self, "_keys", _common_keys(self._classes))
+        object.__setattr__(self, "classes", classes_of(pair for edge in self.edges for pair in edge.pairs()))
+        object.__setattr__(self, "_keys", _common_keys(self.classes))
         reached = {vertex.port for vertex in self._tree(0)} | {0}
         if len(reached) < self.ports:
             missing = ", ".join(str(port) for port in range(self.ports) if port not in reached)
@@ -144,12 +144,6 @@ class JoinGraph:
         first, *others = (tuple(key) for key in keys)
         return cls(len(keys), tuple(Edge(0, first, port + 1, other) for port, other in enumerate(others)))
 
-    # -- equal columns ------------------------------------------------------------------------------------------------
-
-    def classes(self) -> list[list[Attribute]]:
-        """Columns that must all be equal, class by class, in the order they were written."""
-        return self._classes
-
     def common(self, one: int, other: int) -> Keys:
         """Columns in which two inputs must agree, those of the one and those of the other."""
         return self._keys.get((one, other), ((), ()))
@@ -158,21 +152,17 @@ class JoinGraph:
 
     def _tree(self, root: int) -> list[Vertex]:
         """A spanning tree, parents before children; stops where the graph is not connected."""
-        depth, tree = {root: 0}, list[Vertex]()
-        offers: dict[int, tuple[tuple[int, int, int], int]] = {}
-        newest = root
-        while True:
-            for far in range(self.ports):
-                if far not in depth and self.common(newest, far)[0]:
-                    offer = ((depth[newest], self._written(newest, far), far), newest)
-                    offers[far] = min(offers.get(far, offer), offer)
-            if not offers:
-                return tree
-            newest, (_, near) = min(offers.items(), key=lambda item: item[1])
-            del offers[newest]
-            depth[newest] = depth[near] + 1
-            near_key, far_key = self.common(near, newest)
-            tree.append(Vertex(newest, far_key, near, near_key))
+        tree, left, layer = list[Vertex](), set(range(self.ports)) - {root}, [root]
+        while layer:
+            offers = [(self._written(near, far), far, near) for near in layer for far in left if self.common(near, far)[0]]
+            layer = []
+            for _, far, near in sorted(offers):
+                if far in left:
+                    near_key, far_key = self.common(near, far)
+                    tree.append(Vertex(far, far_key, near, near_key))
+                    left.remove(far)
+                    layer.append(far)
+        return tree
 
     def _written(self, one: int, other: int) -> int:
         """Where the first predicate between two inputs stands; behind all others if it follows from others only."""
@@ -208,10 +198,10 @@ class JoinGraph:
             for vertex in tree
             for one, other in zip(vertex.parent_key, vertex.key, strict=True)
         ]
-        members = [(member, member) for group in self._classes for member in group]
-        parts = _classes([*members, *compared])
+        members = [(member, member) for group in self.classes for member in group]
+        parts = classes_of([*members, *compared])
         found: list[tuple[Attribute, Attribute]] = []
-        for group in self._classes:
+        for group in self.classes:
             first, *others = [part[0] for part in parts if part[0] in group]
             found += [(first, other) for other in others]
         return tuple(found)
@@ -226,17 +216,4 @@ def _common_keys(classes: Sequence[Sequence[Attribute]]) -> dict[tuple[int, int]
         for one, other in permutations(columns, 2):
             left, right = found.get((one, other), ((), ()))
             found[one, other] = ((*left, columns[one]), (*right, columns[other]))
-    return found
-
-
-def _classes(pairs: Iterable[tuple[Attribute, Attribute]]) -> list[list[Attribute]]:
-    """Classes of the smallest equivalence that holds all pairs."""
-    found: list[list[Attribute]] = []
-    for one, other in pairs:
-        touched = [members for members in found if one in members or other in members]
-        whole = [member for members in touched for member in members]
-        whole += [item for item in dict.fromkeys((one, other)) if item not in whole]
-        place = found.index(touched[0]) if touched else len(found)
-        found = [members for members in found if members not in touched]
-        found.insert(place, whole)
     return found

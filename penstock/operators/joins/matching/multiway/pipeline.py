@@ -13,9 +13,10 @@ import pyarrow as pa
 from penstock.columnar.hashing import mix_positions
 from penstock.columnar.matching import equal_keys, is_one_to_one
 from penstock.model.batch import Int64s
+from penstock.model.equal_columns import Attribute
 from penstock.model.masks import Mask
 from penstock.operators.joins.matching.multiway.flat import FlatProbes
-from penstock.operators.joins.matching.multiway.graph import Attribute, PipelinePlan, Vertex
+from penstock.operators.joins.matching.multiway.graph import PipelinePlan, Vertex
 from penstock.operators.joins.matching.multiway.orders import ProbeOrder
 from penstock.operators.joins.matching.multiway.search import Combos, Search
 from penstock.operators.joins.storing.chained_rows import Window
