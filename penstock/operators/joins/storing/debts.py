@@ -27,6 +27,10 @@ class Debts:
     first, starts
         In numbered windows, number of each row's first window and place of its first debt; `starts` ends with the number of
         all debts. None where every row has one debt.
+    version
+        How often the answers have changed; 0: none is known.
+    oldest
+        Least time of a row with an open debt, `FOREVER` when there is none; None: not known.
 
     Examples
     --------
@@ -44,11 +48,12 @@ class Debts:
     settled: Bools
     first: Int64s | None = None
     starts: Int64s | None = None
+    version: int = 0
+    oldest: int | None = None
 
     @classmethod
     def numbered(cls, due: Int64s, first: Int64s, counts: Int64s) -> Debts:
-        starts = np.concatenate(([0], np.cumsum(counts)))
-        return cls(due, np.zeros(len(due), np.bool_), first, starts)
+        return cls(due, np.zeros(len(due), np.bool_), first, _starts(counts))
 
     @classmethod
     def joined(cls, parts: Sequence[Debts]) -> Debts:
@@ -61,7 +66,7 @@ class Debts:
         if not firsts:
             return cls(due, settled)
         counts = np.concatenate([np.diff(part.starts) for part in parts if part.starts is not None])
-        return cls(due, settled, np.concatenate(firsts), np.concatenate(([0], np.cumsum(counts))))
+        return cls(due, settled, np.concatenate(firsts), _starts(counts))
 
     @property
     def num_bytes(self) -> int:
@@ -85,7 +90,10 @@ class Debts:
         """Mark debts as settled; returns those that were not, each once."""
         before = self.settled.copy()
         self.settled[places] = True
-        return np.flatnonzero(self.settled & ~before)
+        fresh = np.flatnonzero(self.settled & ~before)
+        if len(fresh):
+            self.version, self.oldest = self.version + 1, None
+        return fresh
 
     def overdue(self, horizon: int, lost: Bools | None = None) -> Int64s:
         """Open debts no partner can settle: none older than `horizon` comes, or the row is among the `lost` ones."""
@@ -104,7 +112,7 @@ class Debts:
         """Which rows have a debt that is not settled."""
         if self.starts is None:
             return ~self.settled
-        opened = np.concatenate(([0], np.cumsum(~self.settled)))
+        opened = _starts(~self.settled)
         result: Bools = opened[self.starts[1:]] > opened[self.starts[:-1]]
         return result
 
@@ -113,6 +121,11 @@ class Debts:
         if self.starts is None or self.first is None:
             return Debts(self.due[rows], self.settled[rows])
         counts = np.diff(self.starts)[rows]
-        starts = np.concatenate(([0], np.cumsum(counts)))
+        starts = _starts(counts)
         places = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
         return Debts(self.due[places], self.settled[places], self.first[rows], starts)
+
+
+def _starts(counts: Int64s | Bools) -> Int64s:
+    """Where each of some lists begins if they stand one behind the other; and the end of the last."""
+    return np.concatenate(([0], np.cumsum(counts)))

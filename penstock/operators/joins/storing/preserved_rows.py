@@ -7,7 +7,6 @@ anew only when it has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,6 @@ from penstock.operators.joins.storing.debts import Bools, Debts
 from penstock.operators.joins.storing.row_store import RowStore, Run
 
 _FLAGS = pa.schema({"settled": pa.bool_()})
-
-
-@dataclass(slots=True)
-class _Owing:
-    """What the rows of a run owe.
-
-    Parameters
-    ----------
-    version
-        How often the bits have changed; 0: all are as after `debts_of`.
-    oldest
-        Least time of a row with an open debt, `FOREVER` when there is none; None: not known.
-    """
-
-    debts: Debts
-    version: int
-    oldest: int | None = None
 
 
 class PreservedRows(RowStore):
@@ -64,7 +46,8 @@ class PreservedRows(RowStore):
         super().__init__(name, keys, useful_until)
         self._debts_of = debts_of
         self.until_settled = until_settled
-        self._owing: dict[str, _Owing] = {}
+        #: What the rows of each run owe.
+        self._owing: dict[str, Debts] = {}
         self.decided = 0
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -77,24 +60,25 @@ class PreservedRows(RowStore):
             self._merge_small()
 
     def _adopt(self, run: Run, debts: Debts) -> None:
-        self._owing[run.id] = _Owing(debts, int(debts.settled.any()))
+        debts.version, debts.oldest = int(debts.settled.any()), None
+        self._owing[run.id] = debts
 
     def _replace(self, places: Sequence[int], rows: Int64s) -> None:
-        debts = Debts.joined([self._owing.pop(self._pieces[at].id).debts for at in places])
+        debts = Debts.joined([self._owing.pop(self._pieces[at].id) for at in places])
         super()._replace(places, rows)
         if len(rows):
             self._adopt(self._pieces[min(places)], debts.chosen(rows))
 
     @property
     def num_bytes(self) -> int:
-        return super().num_bytes + sum(owing.debts.num_bytes for owing in self._owing.values())
+        return super().num_bytes + sum(debts.num_bytes for debts in self._owing.values())
 
     # -- debts --------------------------------------------------------------------------------------------------------
 
     @property
     def owed(self) -> int:
         """Open debts."""
-        return sum(int(np.count_nonzero(~owing.debts.settled)) for owing in self._owing.values())
+        return sum(int(np.count_nonzero(~debts.settled)) for debts in self._owing.values())
 
     @property
     def oldest(self) -> int:
@@ -102,19 +86,16 @@ class PreservedRows(RowStore):
         return min(map(self._oldest_of, self._pieces), default=FOREVER)
 
     def _oldest_of(self, run: Run) -> int:
-        owing = self._owing[run.id]
-        if owing.oldest is None:
-            opened = run.batch.ts[owing.debts.open_rows()]
-            owing.oldest = int(opened.min()) if len(opened) else FOREVER
-        return owing.oldest
+        debts = self._owing[run.id]
+        if debts.oldest is None:
+            opened = run.batch.ts[debts.open_rows()]
+            debts.oldest = int(opened.min()) if len(opened) else FOREVER
+        return debts.oldest
 
     def settle(self, run: Run, rows: Int64s, numbers: Int64s | None) -> tuple[Int64s, Int64s | None]:
         """Rows of a run have found partners; returns those (and their windows) that had none before."""
-        owing = self._owing[run.id]
-        fresh = owing.debts.settle(owing.debts.places(rows, numbers))
-        if len(fresh):
-            owing.version, owing.oldest = owing.version + 1, None
-        return owing.debts.owners(fresh)
+        debts = self._owing[run.id]
+        return debts.owners(debts.settle(debts.places(rows, numbers)))
 
     def take_overdue(self, horizon: int) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
         """Settle debts whose time has passed; yields rows, and their windows, that found no partner."""
@@ -133,18 +114,17 @@ class PreservedRows(RowStore):
 
     def _take(self, choose: Callable[[Run, Debts], Int64s]) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
         for run in self._pieces:
-            owing = self._owing[run.id]
-            places = choose(run, owing.debts)
+            debts = self._owing[run.id]
+            places = choose(run, debts)
             if len(places):
-                owing.debts.settled[places] = True
-                owing.version, owing.oldest = owing.version + 1, None
-                yield run.batch, *owing.debts.owners(places)
+                debts.settle(places)
+                yield run.batch, *debts.owners(places)
 
     def compact(self) -> None:
         """Drop settled rows where they are of no use; whole runs at once, others when most is settled."""
         for at in reversed(range(len(self._pieces))) if self.until_settled else ():
             run = self._pieces[at]
-            opened, living = self._owing[run.id].debts.open_rows(), self.living(run)
+            opened, living = self._owing[run.id].open_rows(), self.living(run)
             total = run.num_rows
             if living is not None:
                 opened, total = opened & living, int(np.count_nonzero(living))
@@ -157,18 +137,18 @@ class PreservedRows(RowStore):
 
     def _needed(self, run: Run) -> Bools:
         needed = super()._needed(run)
-        return needed & self._owing[run.id].debts.open_rows() if self.until_settled else needed
+        return needed & self._owing[run.id].open_rows() if self.until_settled else needed
 
     # -- state --------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         rows = super().snapshot()
-        changed = {name: owing for name, owing in self._owing.items() if owing.version}
+        changed = {name: debts for name, debts in self._owing.items() if debts.version}
         flags = {
-            f"{name}.{owing.version}": pa.RecordBatch.from_arrays([pa.array(owing.debts.settled)], schema=_FLAGS)
-            for name, owing in changed.items()
+            f"{name}.{debts.version}": pa.RecordBatch.from_arrays([pa.array(debts.settled)], schema=_FLAGS)
+            for name, debts in changed.items()
         }
-        versions = {name: owing.version for name, owing in changed.items()}
+        versions = {name: debts.version for name, debts in changed.items()}
         return State({**rows.meta, "versions": versions, "decided": self.decided}, {**rows.segments, **flags})
 
     def restore(self, state: State, directory: Path | None = None) -> None:
@@ -177,9 +157,8 @@ class PreservedRows(RowStore):
         self.decided = meta["decided"]
         self._owing = {}
         for run in self._pieces:
-            debts = self._debts_of(run.batch.ts)
+            debts = self._owing[run.id] = self._debts_of(run.batch.ts)
             if version := meta["versions"].get(run.id, 0):
                 stored = state.segments[f"{run.id}.{version}"].column(0)
                 # A copy: what Arrow hands out cannot be written to.
-                debts.settled = stored.to_numpy(zero_copy_only=False).copy()
-            self._owing[run.id] = _Owing(debts, version)
+                debts.settled, debts.version = stored.to_numpy(zero_copy_only=False).copy(), version
