@@ -17,7 +17,6 @@ from penstock.model.join_kinds import JoinKind
 from penstock.model.schema import Schema
 from penstock.model.windows import Lifespan, Window
 from penstock.operators.joins.forgetting.extents import FramedExtents, each_window
-from penstock.operators.joins.forgetting.preserved_propagation import PreservedPropagation
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, Combination
 from penstock.operators.joins.storing.debts import Debts
 from penstock.operators.joins.storing.preserved_rows import PreservedRows
@@ -67,12 +66,11 @@ class PreservingJoin(WindowJoin):
         life: Lifespan | None = None,
         **options: Unpack[JoinOptions],
     ) -> None:
-        super().__init__(schemas, keys, windows, output_schema, residual, life, **options)
         self.kind = kind
+        super().__init__(schemas, keys, windows, output_schema, residual, life, **options)
         self._schemas = tuple(schemas)
         for port in kind.watched:
             self._rows[port] = self._watched_rows(port)
-        self._propagation = PreservedPropagation(kind, schemas, self.keys, output_schema)
         self._counts["unmatched"] = 0
         #: Columns the residual condition reads, by input; a batch needs at least one to know its number of rows.
         self._read = [_columns_read(residual, schema) for schema in schemas]

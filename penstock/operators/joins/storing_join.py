@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,26 +14,6 @@ from penstock.model.elements import MEMORY, NEVER, Control, Elements
 from penstock.model.masks import Mask
 from penstock.model.windows import Lifespan
 from penstock.operators.joins.storing.pieces import PieceStore
-
-
-@dataclass(slots=True)
-class MemoryLimit:
-    """Most bytes of rows in memory: what the query says, and the share of a limit for all of them; None: no limit."""
-
-    own: int | None = None
-    share: int | None = None
-
-    @property
-    def limit(self) -> int | None:
-        """The smaller one of both."""
-        if self.own is None or self.share is None:
-            return self.share if self.own is None else self.own
-        return min(self.own, self.share)
-
-    def to_json(self) -> list[int | None]:
-        """The arguments that make it again."""
-        return [self.own, self.share]
-
 
 StoreT = TypeVar("StoreT", bound=PieceStore[Any])
 
@@ -62,7 +41,8 @@ class StoringJoin(Generic[StoreT]):
         self._frontiers = [NEVER for _ in rows]
         self._sent = NEVER
         self._counts = dict.fromkeys(("null_keys", "outside_life", *counters), 0)
-        self._memory = MemoryLimit(memory_bytes)
+        #: Most bytes of rows in memory: what the query says, and the share of a limit for all of them; None: no limit.
+        self._limits: dict[str, int | None] = {"own": memory_bytes, "share": None}
         self._directory: Path | None = None
 
     def _alive(self, batch: Batch) -> Mask:
@@ -85,7 +65,7 @@ class StoringJoin(Generic[StoreT]):
 
     def on_control(self, decision: Control) -> Elements:
         if decision.kind == MEMORY:
-            self._memory.share = decision.detail["bytes"]
+            self._limits["share"] = decision.detail["bytes"]
             self._keep_within_memory()
         else:
             self._decide(decision)
@@ -94,9 +74,14 @@ class StoringJoin(Generic[StoreT]):
     def _decide(self, decision: Control) -> None:
         """Obey a decision about something else than the share of memory; there is none where nobody decides so."""
 
+    @property
+    def memory_limit(self) -> int | None:
+        """The smaller one of both limits; None where there is none."""
+        return min((limit for limit in self._limits.values() if limit is not None), default=None)
+
     def _keep_within_memory(self) -> None:
         """Spill the input with most rows in memory until half of the room for them is free: merging needs the other half."""
-        limit = self._memory.limit
+        limit = self.memory_limit
         if limit is None or self._directory is None:
             return
         staying = sum(rows.num_bytes - rows.spillable_bytes for rows in self._rows)
@@ -110,11 +95,11 @@ class StoringJoin(Generic[StoreT]):
 
     def snapshot(self) -> State:
         times = {"frontiers": list(self._frontiers), "sent": self._sent}
-        return State({**times, "counts": dict(self._counts), "memory": self._memory.to_json()})
+        return State({**times, "counts": dict(self._counts), "memory": list(self._limits.values())})
 
     def restore(self, state: State) -> None:
         self._frontiers, self._sent = list(state.meta["frontiers"]), state.meta["sent"]
-        self._counts, self._memory = dict(state.meta["counts"]), MemoryLimit(*state.meta["memory"])
+        self._counts, self._limits = dict(state.meta["counts"]), dict(zip(self._limits, state.meta["memory"], strict=True))
 
     def counters(self) -> Mapping[str, int]:
         return {

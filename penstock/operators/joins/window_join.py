@@ -115,7 +115,7 @@ class WindowJoin(StoringJoin[RowStore]):
         self._extents = extents_of(windows, self.life, emit_partial)
         self._closed_logs = [AnnouncementLog(f"closed{port}", key_schema(schemas[port], self.keys[port])) for port in ports]
         self._closed = [ClosedSet.of(log.schema.fields, log.known) for log in self._closed_logs]
-        self._propagation = Propagation(schemas, self.keys, output_schema)
+        self._propagation = Propagation(self.kind, schemas, self.keys, output_schema)
         self._settled_entries = 0
 
     def _useful_until(self, port: int) -> Callable[[Batch], Int64s]:
@@ -352,7 +352,7 @@ class WindowJoin(StoringJoin[RowStore]):
     def _decide(self, decision: Control) -> None:
         changes = decision.detail if decision.kind == TUNE else {}
         if "memory_bytes" in changes:
-            self._memory.own = changes["memory_bytes"]
+            self._limits["own"] = changes["memory_bytes"]
             self._keep_within_memory()
         if "max_drop_markers" in changes:
             self._limit.most = changes["max_drop_markers"]

@@ -57,8 +57,8 @@ class Shared:
         for kernel in self.runner.kernels.values():
             for name, work in kernel._running.items():
                 operator: Any = work.operator
-                if hasattr(operator, "_memory"):
-                    found.setdefault(name, set()).add(operator._memory.limit)
+                if hasattr(operator, "memory_limit"):
+                    found.setdefault(name, set()).add(operator.memory_limit)
         return found
 
     def counts(self, counter: str) -> list[int]:
