@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -236,8 +237,7 @@ class PreservingJoin(WindowJoin):
         other, alone = 1 - port, list[Batch]()
         rows = self._rows[other]
         if isinstance(rows, PreservedRows):
-            taken = rows.take_closed(lambda run: self._closed_by_all_others(other, run.keys, run.num_rows), among)
-            alone = self._unmatched(other, taken)
+            alone = self._unmatched(other, rows.take_closed(partial(self._closed_by_all_others, other), among))
         super()._purge_closed(port, among)
         return alone
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from operator import and_
 from typing import Any, TypedDict
@@ -127,7 +127,7 @@ class WindowJoin(StoringJoin[RowStore]):
         if self.on_violation is None:
             return in_pieces(self._answers(port, batch))
         batch = batch.filter(self._alive(batch))
-        wrong = closed_mask(self._closed[port], [batch.column(key) for key in self.keys[port]], batch.num_rows)
+        wrong = closed_mask(self._closed[port], [batch.column(key) for key in self.keys[port]])
         judged = judge(self.on_violation, port, batch, wrong)
         self._counts["violations"] += int(np.count_nonzero(wrong))
         self._counts["quarantined"] += sum(refused.batch.num_rows for refused in judged.refused)
@@ -173,7 +173,7 @@ class WindowJoin(StoringJoin[RowStore]):
         batch = batch.filter(self._with_key(port, batch, self._alive(batch)))
         if not self._propagation.finished.known.entries or not batch.num_rows:
             return batch
-        finished = self._propagation.finished_mask([batch.column(key) for key in self.keys[port]], batch.num_rows)
+        finished = self._propagation.finished_mask([batch.column(key) for key in self.keys[port]])
         self._counts["dropped"] += int(np.count_nonzero(finished))
         return batch.filter(~finished)
 
@@ -239,16 +239,16 @@ class WindowJoin(StoringJoin[RowStore]):
         horizon = self._horizon(port)
         keep: Mask = (until >= horizon) & (horizon != FOREVER)
         self._counts["expired_on_the_fly"] += int(np.count_nonzero(~keep))
-        needless = self._closed_by_all_others(port, columns, len(until))
+        needless = self._closed_by_all_others(port, columns)
         self._counts["purged_on_the_fly"] += int(np.count_nonzero(needless & keep))
         return keep & ~needless
 
     # -- punctuations -------------------------------------------------------------------------------------------------
 
-    def _closed_by_all_others(self, port: int, columns: Sequence[pa.Array], rows: int) -> Mask:
-        closed = np.ones(rows, np.bool_)
+    def _closed_by_all_others(self, port: int, columns: Sequence[pa.Array]) -> Mask:
+        closed = np.ones(len(columns[0]), np.bool_)
         for other in self._others(port):
-            closed &= closed_mask(self._closed[other], columns, rows)
+            closed &= closed_mask(self._closed[other], columns)
             if not closed.any():
                 break
         return closed
@@ -273,7 +273,7 @@ class WindowJoin(StoringJoin[RowStore]):
         """Drop rows whose keys this input was the last to close; what is answered because of it."""
         for other in self._others(port):
             if self._rows[other].num_rows:
-                self._rows[other].purge(lambda keys, of=other: self._closed_by_all_others(of, keys, len(keys[0])), among)  # type: ignore[misc]
+                self._rows[other].purge(partial(self._closed_by_all_others, other), among)
         return []
 
     def _closes(self, port: int, mark: Punctuation) -> bool:
@@ -318,7 +318,7 @@ class WindowJoin(StoringJoin[RowStore]):
             if len(self._rows) == 2:
                 return released  # what one input has closed was purged from the other when it said so
             for rows in self._rows:
-                rows.purge(lambda keys: self._propagation.finished_mask(keys, len(keys[0])), among)
+                rows.purge(self._propagation.finished_mask, among)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

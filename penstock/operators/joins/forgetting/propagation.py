@@ -26,12 +26,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.columnar.hashing import UInt64s, hash_columns
 from penstock.metadata.announcements import Announcements
 from penstock.model.join_kinds import JoinKind
+from penstock.model.masks import Mask
 from penstock.model.punctuation import Punctuation
 from penstock.model.schema import Schema
 from penstock.model.value_sets import ANY, EMPTY, Pattern, one_of, one_of_array
@@ -131,7 +131,7 @@ class Propagation:
         self._just_listed, self._just_whole = [], False
         return None if whole else np.concatenate([np.empty(0, np.uint64), *hashes])
 
-    def _values_out(self, port: int, free: npt.NDArray[np.bool_]) -> list[Punctuation]:
+    def _values_out(self, port: int, free: Mask) -> list[Punctuation]:
         own = self._own[port] if free.all() else None
         waiting = pa.concat_arrays(self._values[port])
         self._values[port] = [waiting.slice(0, 0) if free.all() else waiting.filter(pa.array(~free))]
@@ -184,9 +184,9 @@ class Propagation:
         names = tuple(self.output.names)
         return Punctuation(names, tuple(patterns.get(name, ANY) for name in names))
 
-    def finished_mask(self, columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.bool_]:
-        mask: npt.NDArray[np.bool_] = self.finished.known.mask(dict(zip(self.keys[0], columns, strict=True)), rows)
-        return mask
+    def finished_mask(self, columns: Sequence[pa.Array]) -> Mask:
+        """Which rows have a key that no result will have again."""
+        return self.finished.known.mask(dict(zip(self.keys[0], columns, strict=True)), len(columns[0]))
 
     def snapshot(self) -> tuple[dict[str, Any], Mapping[str, pa.RecordBatch]]:
         (finished, *said), parts = zip(*(log.snapshot() for log in (self.finished, *self._said)), strict=True)

@@ -50,11 +50,11 @@ def judge(policy: RowPolicy, port: int, batch: Batch, wrong: Mask) -> Judged:
     return Judged(good, breaking.slice(0, 0), (Quarantined(breaking, "punctuation-violated", text),))
 
 
-def closed_mask(closed: ClosedSet, columns: Sequence[pa.Array], rows: int) -> Mask:
+def closed_mask(closed: ClosedSet, columns: Sequence[pa.Array]) -> Mask:
     """Which rows have a closed key."""
-    if not rows or not (len(closed) or closed.has_ended):
-        return np.zeros(rows, np.bool_)
-    return closed.contains_array(columns[0] if len(columns) == 1 else list(columns))
+    if not len(columns[0]) or not (len(closed) or closed.has_ended):
+        return np.zeros(len(columns[0]), np.bool_)
+    return closed.contains_array(columns)
 
 
 class MarkerLimit:

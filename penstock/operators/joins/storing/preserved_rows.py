@@ -102,13 +102,15 @@ class PreservedRows(RowStore):
         if horizon > self._horizon:
             yield from self._take(lambda run, debts: debts.overdue(horizon))
 
-    def take_closed(self, closed: Callable[[Run], Bools], among: UInt64s | None) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
-        """Settle debts of rows whose key can have no partner any more; `closed` tells which rows, `among` is as in `purge`."""
+    def take_closed(
+        self, closed: Callable[[Sequence[pa.Array]], Bools], among: UInt64s | None
+    ) -> Iterator[tuple[Batch, Int64s, Int64s | None]]:
+        """Settle debts of rows whose key can have no partner any more; both arguments are as in `purge`."""
 
         def choose(run: Run, debts: Debts) -> Int64s:
             if among is not None and not run.has(among).any():
                 return np.empty(0, np.int64)
-            return np.flatnonzero(debts.spread(closed(run)) & ~debts.settled)
+            return np.flatnonzero(debts.spread(closed(run.keys)) & ~debts.settled)
 
         yield from self._take(choose)
 
