@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import InvalidConfiguration
+from penstock.errors import InvalidPlan
 from penstock.expressions.evaluate import mask
 from penstock.expressions.nodes import Expr
 from penstock.kernel.contracts import State
@@ -18,8 +18,8 @@ from penstock.model.elements import Elements, End, Heartbeat, Metadata, Quaranti
 from penstock.model.punctuation import Punctuation
 from penstock.model.windows import Lifespan
 from penstock.model.windows import Window as WindowKind
+from penstock.operators.joins.forgetting.extents import length_of
 from penstock.operators.joins.matching.combinations import OUTPUT_ROWS, piecewise, stamps
-from penstock.operators.joins.matching.multiway.checking import check_graph, lengths_of
 from penstock.operators.joins.matching.multiway.graph import JoinGraph, PipelinePlan
 from penstock.operators.joins.matching.multiway.orders import OrderBy, ProbeOrder
 from penstock.operators.joins.matching.multiway.pipeline import Pipeline
@@ -31,6 +31,9 @@ from penstock.operators.joins.storing_join import StoringJoin
 CHUNK_ROWS = 32_768
 #: A row that is first combined with another input has many partners there; so many fewer rows make a chunk then.
 LEAD_PARTNERS = 16
+
+#: What is learnt of a row is one word of 64 bits, a bit for each probe.
+MOST_PROBES = 64
 
 A_GREEDY = OrderBy()
 
@@ -102,15 +105,16 @@ class MJoin(StoringJoin[Window]):
         seed: int = 0,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
-        if not 0 <= share <= 1:
-            raise InvalidConfiguration(f"share is {share}; it must be between 0 and 1")
-        if chunk_rows < 1:
-            raise InvalidConfiguration(f"chunk_rows is {chunk_rows}; it must be at least 1")
-        check_graph(graph, schemas)
-        self.lengths = lengths_of(windows, graph.ports)
+        if graph.ports - 1 > MOST_PROBES:
+            raise InvalidPlan(
+                f"the join has {graph.ports} inputs, so a row makes up to {graph.ports - 1} probes; it orders at most {MOST_PROBES}"
+            )
         self.output_schema, self.residual, self.chunk_rows = output_schema, residual, chunk_rows
         plans = [graph.plan(port) for port in range(graph.ports)]
-        rows = [Window(f"window{port}", schema, self.lengths[port], _keys(plans, port)) for port, schema in enumerate(schemas)]
+        rows = [
+            Window(f"window{port}", schema, length_of(window), _keys(plans, port))
+            for port, (schema, window) in enumerate(zip(schemas, windows, strict=True))
+        ]
         super().__init__(rows, life, ("late",))
         self._pipelines = [Pipeline(plan, rows, orders(plan), share, seed) for plan in plans]
         self._made = 0

@@ -123,9 +123,10 @@ def extents_of(windows: Sequence[Window], life: Lifespan, emit_partial: bool = F
     framed = [window for window in windows if isinstance(window, Framed)]
     if framed:
         return FramedExtents(tuple(framed), life, emit_partial)
-    return SlidingExtents(tuple(_length(window) for window in windows), life.end)
+    return SlidingExtents(tuple(map(length_of, windows)), life.end)
 
 
-def _length(window: Window) -> int:
+def length_of(window: Window) -> int:
+    """How much older than the newest a row may be; `FOREVER` where there is no bound."""
     assert isinstance(window, Sliding | Unbounded)
     return window.size if isinstance(window, Sliding) else FOREVER

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.model.windows import Sliding, Window
 from penstock.operators.filtering.policies.fixed import Fixed
-from penstock.operators.joins.matching.multiway.checking import lengths_of
+from penstock.operators.joins.forgetting.extents import length_of
 from penstock.operators.joins.matching.multiway.graph import Edge, JoinGraph, PipelinePlan
 from penstock.operators.joins.matching.multiway.orders import LearnedOrder
 from penstock.operators.joins.multiway_join import MJoin
@@ -53,7 +53,7 @@ def fixed_order(plan: PipelinePlan, order: Sequence[int]) -> LearnedOrder:
 
 def report(join: MJoin, root: int) -> tuple[tuple[int, ...], Mapping[str, Any]]:
     """Inputs in the order in which the rows of one input probe them now, and all that its pipeline did."""
-    ports, state = [port for port in range(len(join.lengths)) if port != root], join.snapshot().meta["pipelines"][root]
+    ports, state = [vertex.port for vertex in join._pipelines[root].plan.probes], join.snapshot().meta["pipelines"][root]
     return tuple(ports[number] for number in state["order"]), state
 
 
@@ -119,7 +119,7 @@ def values_of(rows: Iterable[Row]) -> tuple[Any, ...]:
 
 def joined(streams: Sequence[Sequence[Row]], graph: JoinGraph, windows: Sequence[Window]) -> list[tuple[tuple[Any, ...], int]]:
     """Every combination of rows that the windows allow, with its newest time."""
-    lengths = lengths_of(windows, graph.ports)
+    lengths = [length_of(window) for window in windows]
     found = []
     for rows in product(*streams):
         newest = max(row.ts for row in rows)
