@@ -202,7 +202,7 @@ class MJoin(StoringJoin[Window]):
         probes = {f"probes_{pipeline.plan.root}": int(pipeline.evaluations.sum()) for pipeline in self._pipelines}
         return {
             **super().counters(),
-            "waiting_rows": 0,
+            "waiting_rows": 0,  # all that comes is joined at once
             "results": self._made,
             "probes": sum(probes.values()),
             "drops": sum(int(pipeline.drops.sum()) for pipeline in self._pipelines),
