@@ -333,7 +333,9 @@ def check(file: File, as_json: Json = False) -> None:
 @app.command()
 def demo(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help=f"One of: {', '.join(EXAMPLES)}.")] = next(iter(EXAMPLES)),
-    seconds: Annotated[float, typer.Option(min=1, help="How long the demo produces rows.")] = 60,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="How long the demo produces rows: by default 60, each run of 'overload' 30.")
+    ] = None,
     as_json: Json = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
 ) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from penstock.apps.early_start import CONF, MASTER, SHARDS, log_in
 from penstock.apps.reading import read_text
-from penstock.apps.table import example_named
+from penstock.apps.table import Example, example_named
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.run_history import BatchStatus
 from penstock.runners.spark.terminal.display import Display, Ending, Samples, Silence, make_display
@@ -96,7 +96,7 @@ class Demo:
             shutil.rmtree(options.checkpoint, ignore_errors=True)
 
 
-def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_plain: bool = False) -> int:
+def run_demo(name: str, seconds: float | None, folder: Path, as_json: bool = False, is_plain: bool = False) -> int:
     """Run it, show it, print the summary; returns the exit code.
 
     Parameters
@@ -104,17 +104,16 @@ def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_
     folder
         As `begin_demo` has made it.
     seconds
-        How long rows flow; starting Spark and closing what is open come on top.
+        How long rows flow, None: as long as the example says; starting Spark and closing what is open come on top.
     as_json
         Print the summary as JSON and nothing else.
     is_plain
         Lines instead of a live table.
     """
     example = example_named(name)
+    seconds = example.seconds if seconds is None else seconds
     if example.is_contrast:
-        from penstock.apps.burst.demo import run_burst  # no other demo needs it
-
-        return run_burst(example, seconds, folder, as_json, is_plain)
+        return _run_contrast(example, seconds, folder, as_json, is_plain)
     console = Console()
     meter = StateMeter(*example.twins) if example.twins else None
     title = f"penstock demo {example.name}"
@@ -133,6 +132,17 @@ def run_demo(name: str, seconds: float, folder: Path, as_json: bool = False, is_
     if outcome.signal:
         return 128 + outcome.signal
     return 0 if outcome.summary.is_complete else 1
+
+
+def _run_contrast(example: Example, seconds: float, folder: Path, as_json: bool, is_plain: bool) -> int:
+    """No other demo needs what is imported here."""
+    if example.name == "overload":
+        from penstock.apps.overload.demo import run_overload
+
+        return run_overload(example, seconds, folder, as_json, is_plain)
+    from penstock.apps.burst.demo import run_burst
+
+    return run_burst(example, seconds, folder, as_json, is_plain)
 
 
 def _places(demo: Demo, outcome: RunOutcome) -> dict[str, str]:

@@ -27,7 +27,9 @@ class Example:
     package
         Its folder, if that is not called as the example.
     is_contrast
-        Whether the demo runs it twice at once, under two strategies.
+        Whether the demo runs it several times, under several strategies, and compares.
+    seconds
+        How long rows flow in the demo, unless somebody says otherwise; of each run, if there are several.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Example:
     story: str = ""
     package: str = ""
     is_contrast: bool = False
+    seconds: float = 60.0
 
     @property
     def folder(self) -> Path:
@@ -77,6 +80,14 @@ EXAMPLES: Mapping[str, Example] = {
             story="Two runs of the same stream at the same time, with the same budget for each half second. In the grey third of "
             "the figure twice as many trades come as usual, more than the budget can serve.",
             is_contrast=True,
+        ),
+        Example(
+            "overload",
+            "three times as many trades as usual, more than can be processed: what contracts of queries do about it",
+            story="Five queries promise how old their answers may be. One may leave rows out, and one may wait. The same load "
+            "comes again under each single strategy, with nothing left out: for how long are promises broken?",
+            is_contrast=True,
+            seconds=30.0,
         ),
         Example(
             "stocks",
