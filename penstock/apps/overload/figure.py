@@ -10,16 +10,18 @@ from penstock.apps.overload.load import TIMES
 from penstock.apps.overload.timeline import Timeline
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
-#: What else tells lines apart.
-_MARKS = ("o", "s", "^", "D", "v")
+#: Widths of lines: of those that lie on each other, the edges of the first ones stay visible.
+_WIDTHS = (6.0, 4.6, 3.4, 2.2, 1.1)
 _STRATEGIES = {
-    "auto": "#BFD9EE",
-    "path_answers": "#F5C99B",
-    "round_robin": "#D9D9D9",
-    "segment": "#BFE3D0",
-    "simple_segment": "#E5CCE0",
+    "auto": ("#BFD9EE", "queries that need little time first"),
+    "path_answers": ("#F5C99B", "what gives most answers for its time first"),
+    "round_robin": ("#D9D9D9", "all in turn"),
+    "segment": ("#BFE3D0", "what frees most memory first"),
+    "simple_segment": ("#E5CCE0", "what frees much memory soon first"),
 }
 _OTHER, _BURST, _TOO_MUCH = "#EEEEEE", "#F2F2F2", "#F4B6A6"
+#: A strategy is explained where there is room: in so much of the time.
+_WIDE = 0.4
 
 
 def draw(found: Outcome, file: Path) -> None:
@@ -62,10 +64,9 @@ def _draw_load(axes: Any, line: Timeline, found: Outcome) -> None:
     most = found.capacity.rows_per_second
     points = list(line.arriving())
     seconds, rates = [point[0] for point in points], [point[1] for point in points]
-    axes.plot(seconds, rates, color="#000000", linewidth=1.4, label="trades that arrive")
-    axes.fill_between(
-        seconds, rates, most, where=[rate > most for rate in rates], color=_TOO_MUCH, interpolate=True, label="too many"
-    )
+    axes.step(seconds, rates, where="pre", color="#000000", linewidth=1.4, label="trades that arrive")
+    too_many = [rate > most for rate in rates]
+    axes.fill_between(seconds, rates, most, where=too_many, step="pre", color=_TOO_MUCH, label="too many")
     axes.axhline(most, color=_COLOURS[0], linestyle="--", linewidth=1.4, label="what this machine can process")
     axes.set_ylim(0, 1.25 * max([most, *rates]))
     axes.set_ylabel("trades per second")
@@ -78,10 +79,11 @@ def _draw_load(axes: Any, line: Timeline, found: Outcome) -> None:
 
 def _draw_strategies(axes: Any, line: Timeline) -> None:
     for span in line.spans():
-        axes.barh(
-            0, span.end - span.begin, left=span.begin, height=1.0, color=_STRATEGIES.get(span.strategy, _OTHER), edgecolor="white"
-        )
-        axes.text((span.begin + span.end) / 2, 0, span.strategy, ha="center", va="center", fontsize=9, clip_on=True)
+        colour, meaning = _STRATEGIES.get(span.strategy, (_OTHER, ""))
+        length, middle = span.end - span.begin, (span.begin + span.end) / 2
+        axes.barh(0, length, left=span.begin, height=1.0, color=colour, edgecolor="white")
+        text = f"{span.strategy}: {meaning}" if meaning and length > _WIDE * line.second else span.strategy
+        axes.text(middle, 0, text, ha="center", va="center", fontsize=9, clip_on=True)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.5, 0.5)
@@ -89,18 +91,16 @@ def _draw_strategies(axes: Any, line: Timeline) -> None:
 
 
 def _draw_loss(axes: Any, line: Timeline) -> None:
-    for number, (entry, losing) in enumerate(line.losing.items()):
+    for entry, losing in line.losing.items():
         names, colour = ", ".join(losing.queries), _colour(line, losing.queries[0])
         points = [(moment.second, 100 * moment.left_out[entry]) for moment in line.moments if entry in moment.left_out]
         if points:
             seconds, shares = zip(*points, strict=True)
             axes.step(seconds, shares, where="post", color=colour, linewidth=1.4)
-            axes.fill_between(seconds, shares, step="post", color=colour, alpha=0.25, label=f"left out for {names}")
-        axes.axhline(
-            100 * losing.most, color=colour, linestyle="--", linewidth=1.2, label=f"most that {names} allows" if not number else ""
-        )
+            axes.fill_between(seconds, shares, step="post", color=colour, alpha=0.25, label=f"left out, of the trades for {names}")
+        axes.axhline(100 * losing.most, color=colour, linestyle="--", linewidth=1.2, label=f"the most that {names} allows")
     axes.set_ylim(0, 100)
-    axes.set_ylabel("% of its trades")
+    axes.set_ylabel("per cent")
     axes.legend(fontsize=8.5, loc="upper right", frameon=False)
     _title(axes, "Trades left out, the smallest first")
 
@@ -120,8 +120,20 @@ def _draw_latency(axes: Any, line: Timeline, top: float, title: str) -> None:
     for number, bound in enumerate(line.bounds):
         points = [(moment.until, moment.latency_s[bound.query]) for moment in line.moments if bound.query in moment.latency_s]
         if points:
-            colour, mark = _colour(line, bound.query), _MARKS[number % len(_MARKS)]
-            axes.plot(*zip(*points, strict=True), color=colour, marker=mark, markersize=3.5, linewidth=1.3, label=bound.query)
+            seconds, ages = zip(*points, strict=True)
+            colour = _colour(line, bound.query)
+            axes.plot(seconds, ages, color=colour, linewidth=_WIDTHS[number % len(_WIDTHS)], label=bound.query)
+            late = [age > bound.seconds for age in ages]
+            axes.fill_between(seconds, ages, bound.seconds, where=late, color=_TOO_MUCH, interpolate=True, zorder=1)
+    axes.fill_between([], [], color=_TOO_MUCH, label="later than promised")
+    _draw_bounds(axes, line)
+    axes.set_ylim(0, top)
+    axes.set_ylabel("seconds")
+    axes.legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    _title(axes, title)
+
+
+def _draw_bounds(axes: Any, line: Timeline) -> None:
     promised: dict[float, list[str]] = {}
     for bound in line.bounds:
         promised.setdefault(bound.seconds, []).append(bound.query)
@@ -131,7 +143,3 @@ def _draw_latency(axes: Any, line: Timeline, top: float, title: str) -> None:
         names = "all others" if len(queries) == most and len(promised) > 1 else ", ".join(queries)
         axes.axhline(seconds, color=colour, linestyle="--", linewidth=1.2)
         axes.text(0.1, seconds, f"promised: at most {seconds:g} s ({names})", fontsize=8.5, va="bottom", color=colour)
-    axes.set_ylim(0, top)
-    axes.set_ylabel("seconds")
-    axes.legend(fontsize=8.5, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    _title(axes, title)

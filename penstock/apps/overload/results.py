@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from penstock.apps.overload.comparison import Outcome
+from penstock.apps.overload.comparison import CONTRACTS, Outcome
 from penstock.apps.overload.timeline import Timeline
 
 
 def outcome_rows(runs: Sequence[Timeline]) -> list[tuple[str, ...]]:
-    """The table: queries with their promises, then all of them, then rows that were left out; a column for each run."""
-    rows = [(bound.query, str(bound), *(f"{run.broken_s.get(bound.query, 0.0):.0f} s" for run in runs)) for bound in runs[0].bounds]
-    return [
-        *rows,
-        ("all together", "", *(f"{run.all_broken_s:.0f} s" for run in runs)),
-        ("rows left out", "", *(f"{run.shed_share:.1%}" for run in runs)),
-        ("all rows accounted for", "", *("yes" if run.balance.is_complete else "NO" for run in runs)),
-    ]
+    """The table: what is promised, then a row for each run with seconds by query, in all, and the part of the rows left out."""
+    bounds = runs[0].bounds
+    promised = [("promised", *(f"{bound.seconds:g} s" for bound in bounds), "", "")]
+    classes = [("", *(bound.class_text for bound in bounds), "", "")]
+    return [*promised, *classes, *(_row(run, [bound.query for bound in bounds]) for run in runs)]
+
+
+def _row(run: Timeline, queries: Sequence[str]) -> tuple[str, ...]:
+    seconds = [f"{run.broken_s.get(query, 0.0):.0f} s" for query in queries]
+    return (run.name, *seconds, f"{run.all_broken_s:.0f} s", f"{run.shed_share:.1%}")
 
 
 def print_outcome(console: Console, found: Outcome) -> None:
-    """The table, what was decided, and what became of the rows of the run with contracts."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("seconds with answers later than promised")
-    table.add_column("promised", no_wrap=True)
-    for run in found.runs:
-        table.add_column(run.name, justify="right", no_wrap=True)
+    """The table, what was decided, and what became of all rows."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("", no_wrap=True)
+    for name in (*(bound.query for bound in found.runs[0].bounds), "in all", "left out"):
+        table.add_column(name, justify="right")
     for row in outcome_rows(found.runs):
-        table.add_row(*row, style="bold" if row[0] == "all together" else "")
+        table.add_row(*row, style={"promised": "dim", "": "dim", CONTRACTS: "bold"}.get(row[0], ""))
+    losing = ", ".join(query for each in found.runs[0].losing.values() for query in each.queries)
+    console.print(f"\nseconds in which answers came later than promised; rows left out, of those for {losing}", highlight=False)
     console.print(table)
-    first = found.runs[0]
-    for note in first.notes:
-        console.print(f"{first.name}, {note}", highlight=False, soft_wrap=True)
-    console.print(f"{first.name}: {first.balance}", highlight=False, soft_wrap=True)
+    for line in _remarks(found.runs):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _remarks(runs: Sequence[Timeline]) -> Iterator[str]:
+    for note in runs[0].notes:
+        yield f"{runs[0].name}, {note}"
+    wrong = [run for run in runs if not run.balance.is_complete]
+    yield f"rows of all inputs, {runs[0].name}: {runs[0].balance}"
+    if wrong:
+        yield "\n".join(f"NOT all rows are accounted for, {run.name}: {run.balance}" for run in wrong)
+    else:
+        yield "In every run all rows are accounted for."
 
 
 def capacity_text(found: Outcome) -> str:

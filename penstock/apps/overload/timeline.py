@@ -12,7 +12,7 @@ from penstock.qos.contract_meter import Promise
 from penstock.runners.spark.driver.counters import ReaderCounts
 
 #: What people call the classes of promises.
-CLASSES = {Priority.MUST_SATISFY: "MUST", Priority.BEST_EFFORT: "BEST EFFORT", Priority.DONT_CARE: "DONT CARE"}
+_CLASSES = {Priority.MUST_SATISFY: "MUST", Priority.BEST_EFFORT: "BEST EFFORT", Priority.DONT_CARE: "DONT CARE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,11 @@ class Bound:
     priority: Priority
 
     def __str__(self) -> str:
-        return f"{self.seconds:g} s {CLASSES[self.priority]}"
+        return f"{self.seconds:g} s {self.class_text}"
+
+    @property
+    def class_text(self) -> str:
+        return _CLASSES[self.priority]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +155,11 @@ class Timeline:
 
     @property
     def shed_share(self) -> float:
-        """Part of all rows that queries asked for which was left out."""
-        asked = sum(reader.read - reader.filtered for reader in self.readers)
-        return sum(reader.shed for reader in self.readers) / asked if asked else 0.0
+        """Part of the rows that was left out, of those for queries that allow it."""
+        losing = {each.queries for each in self.losing.values()}
+        mine = [reader for reader in self.readers if reader.queries in losing]
+        asked = sum(reader.read - reader.filtered for reader in mine)
+        return sum(reader.shed for reader in mine) / asked if asked else 0.0
 
     @property
     def balance(self) -> Balance:
