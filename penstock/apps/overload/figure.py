@@ -101,7 +101,8 @@ def _draw_loss(axes: Any, line: Timeline) -> None:
         axes.axhline(100 * losing.most, color=colour, linestyle="--", linewidth=1.2, label=f"the most that {names} allows")
     axes.set_ylim(0, 100)
     axes.set_ylabel("per cent")
-    axes.legend(fontsize=8.5, loc="upper right", frameon=False)
+    if line.losing:
+        axes.legend(fontsize=8.5, loc="upper right", frameon=False)
     _title(axes, "Trades left out, the smallest first")
 
 
