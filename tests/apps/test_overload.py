@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from penstock.apps.overload.comparison import CONTRACTS, Outcome
+from penstock.apps.overload.display import live_view, plain_line
 from penstock.apps.overload.figure import best_of, draw
-from penstock.apps.overload.load import Capacity, Load, MeasuredSize, to_measure, without_loss
+from penstock.apps.overload.load import STRICTEST_S, Capacity, Load, MeasuredSize, to_measure, without_loss
 from penstock.apps.overload.results import outcome_json, outcome_rows
 from penstock.apps.overload.timeline import Balance, Bound, EntryRows, Losing, Moment, Span, Timeline
 from penstock.apps.reading import read_text
@@ -24,6 +26,8 @@ from penstock.model.qos import Measure, Priority
 from penstock.plan.catalog import Catalog
 from penstock.qos.contract_meter import Promise
 from penstock.runners.spark.driver.counters import ReaderCounts
+from penstock.runners.spark.driver.run_history import BatchStatus
+from penstock.runners.spark.driver.service import ServiceCounts
 from penstock.workloads.playback import Playback
 
 TEXT = read_text("overload")[0]
@@ -48,7 +52,9 @@ def test_rows_may_be_left_out_for_one_query_only_and_the_others_read_inputs_of_t
     contracts = {query.name: query.contract for query in catalog.queries.values() if query.contract}
     found = sheddable_entries(looped(build_job(catalog, 2)), contracts, {})
     assert [(each.queries, each.most) for each in found] == [(("puts",), 0.6)]
-    classes = {name: promise.priority for name, each in contracts.items() if (promise := each.of(Measure.LATENCY))}
+    promises = {name: promise for name, each in contracts.items() if (promise := each.of(Measure.LATENCY))}
+    assert min(promise.graph.expected(0.0) for promise in promises.values()) == STRICTEST_S
+    classes = {name: promise.priority for name, promise in promises.items()}
     assert classes == dict.fromkeys(("large_trades", "puts", "pace", "fresh_prices"), MUST) | {"exposure": BEST_EFFORT}
 
 
@@ -142,6 +148,20 @@ def test_the_table_has_seconds_of_broken_latencies_and_what_was_left_out() -> No
         (CONTRACTS, "0 s", "0 s", "0 s", "10.0%"),
         ("segment", "13 s", "0 s", "13 s", "0.0%"),
     ]
+
+
+def test_while_it_goes_on_one_sees_the_load_the_losses_and_who_is_late() -> None:
+    line, found = run(CONTRACTS, 3.0, shed=90), outcome(run(CONTRACTS, 3.0))
+    assert plain_line(line, found) == (
+        "    3 s  8,750 rows/s come, 50% of what can be processed; strategy b, 10% of the rows of puts left out; answers after "
+        "puts 5.0 s, exposure 10.0 s"
+    )
+    waiting = ServiceCounts("puts", 1.0, 12_345, 0, None, 0, None)
+    console = Console(width=100, force_terminal=False)
+    with console.capture() as shown:
+        console.print(live_view(line, BatchStatus(1, 0, 0.0, 0, 0, 0, (), (), (), service=(waiting,)), found))
+    (row,) = (each for each in shown.get().splitlines() if each.startswith("puts"))
+    assert row.split() == ["puts", "4", "s", "MUST", "5.0", "s", "3", "s", "12,345"]
 
 
 def test_every_row_is_accounted_for_or_the_balance_says_so() -> None:

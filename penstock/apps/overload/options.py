@@ -8,7 +8,7 @@ from math import exp, sqrt
 _STRIKE, _YEARS = 100.0, 0.25
 _INTEREST, _VOLATILITY = 0.03, 0.3
 #: Of the tree for the value, and of the coarser one for the ratio.
-_STEPS, _FEW_STEPS = 24, 16
+_STEPS, _FEW_STEPS = 24, 12
 
 
 def put_value(price: float | None) -> float | None:
