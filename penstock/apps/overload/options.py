@@ -21,7 +21,7 @@ def put_value(price: float | None) -> float | None:
     Examples
     --------
     >>> round(put_value(100.0), 2), round(put_value(60.0), 2), put_value(None)
-    (5.64, 40.0, None)
+    (5.6, 40.0, None)
     """
     return None if price is None else _values(price, _STEPS)[0]
 
