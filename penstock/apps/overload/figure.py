@@ -62,11 +62,10 @@ def _title(axes: Any, text: str) -> None:
 
 def _draw_load(axes: Any, line: Timeline, found: Outcome) -> None:
     most = found.capacity.rows_per_second
-    points = list(line.arriving())
-    seconds, rates = [point[0] for point in points], [point[1] for point in points]
-    axes.step(seconds, rates, where="pre", color="#000000", linewidth=1.4, label="trades that arrive")
-    too_many = [rate > most for rate in rates]
-    axes.fill_between(seconds, rates, most, where=too_many, step="pre", color=_TOO_MUCH, label="too many")
+    points = [(second, rate) for begin, end, rate in line.arriving() for second in (begin, end)]
+    seconds, rates = [second for second, _ in points], [rate for _, rate in points]
+    axes.plot(seconds, rates, color="#000000", linewidth=1.4, label="trades that arrive")
+    axes.fill_between(seconds, rates, most, where=[rate > most for rate in rates], color=_TOO_MUCH, label="too many")
     axes.axhline(most, color=_COLOURS[0], linestyle="--", linewidth=1.4, label="what this machine can process")
     axes.set_ylim(0, 1.25 * max([most, *rates]))
     axes.set_ylabel("trades per second")

@@ -133,11 +133,18 @@ class Timeline:
                 found.append(Span(moment.strategy, moment.second, moment.until))
         return [*(Span(one.strategy, one.begin, two.begin) for one, two in pairwise(found)), *found[-1:]]
 
-    def arriving(self) -> Iterator[tuple[float, float]]:
-        """Seconds, and how many rows a second had come since the micro-batch before."""
+    def arriving(self) -> Iterator[tuple[float, float, float]]:
+        """From when to when, and how many rows a second have come meanwhile: between the plans of two micro-batches.
+
+        Examples
+        --------
+        >>> moments = [Moment(second, second + 0.4, 50, "auto", 0, {}, {}) for second in (1.0, 1.5, 2.5)]
+        >>> list(Timeline("contracts", moments=moments).arriving())
+        [(1.0, 1.5, 100.0), (1.5, 2.5, 50.0)]
+        """
         for before, now in pairwise(self.moments):
             if now.second > before.second:
-                yield now.second, now.rows / (now.second - before.second)
+                yield before.second, now.second, now.rows / (now.second - before.second)
 
     @property
     def second(self) -> float:
