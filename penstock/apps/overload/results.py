@@ -37,6 +37,8 @@ def print_outcome(console: Console, found: Outcome) -> None:
     losing = ", ".join(query for each in found.runs[0].losing.values() for query in each.queries)
     console.print(f"\nseconds in which answers came later than promised; rows left out, of those for {losing}", highlight=False)
     console.print(table)
+    if not found.is_whole:
+        console.print("Interrupted: strategies that are not there were not tried.", highlight=False)
     for line in _remarks(found.runs):
         console.print(line, highlight=False, soft_wrap=True)
 
