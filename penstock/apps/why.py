@@ -71,7 +71,8 @@ def _about(entry: Mapping[str, Any], query: str | None) -> Mapping[str, Any] | N
     if query is None:
         return entry
     mine = [item for item in entry["measured"] if item["query"].lower() == query.lower()]
-    return {**entry, "measured": mine} if mine else None
+    loses = query.lower() in map(str.lower, entry.get("losing", ()))
+    return {**entry, "measured": entry["measured"] if loses else mine} if mine or loses else None
 
 
 def _lines(entry: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,10 @@ _READ = 0.5
 _SHORTEST = 10
 #: Micro-batches that lose less than this part of their rows tell what a row costs, others what it saves to leave one out.
 _HARDLY = 0.02
+#: Of these so many are needed.
+_FEW = 5
+#: Loss that cannot make a micro-batch shorter by more than this part does not help.
+_WORTH = 0.1
 #: A micro-batch whose rows have waited too long already gets this part of the usual time at least, or nothing would ever end.
 _LEAST_TIME = 0.3
 #: How much of the newest surprise counts, when it is a bad one and when it is a good one, and what is believed at most.
@@ -110,7 +114,7 @@ class BatchLoad:
     @property
     def entry_s(self) -> float:
         """What a row costs between reading and the first operator, if it is not left out."""
-        found = median(self._savings) if self._savings else (1 - _READ) * self._row_s
+        found = median(self._savings) if len(self._savings) >= _FEW else (1 - _READ) * self._row_s
         return min(max(found, 0.0), self._row_s)
 
     def hear(self, batch: MeasuredBatch) -> None:
@@ -154,6 +158,10 @@ class BatchLoad:
         """
         time_s = min(self._longest_s, max(self._aim_s - waited_s, _LEAST_TIME * self._longest_s))
         return max(time_s * self._correction / self._drift - self._beside_s(rows), 0.0)
+
+    def can_help(self, rows: float, all_s: float, least_s: float) -> bool:
+        """Whether a micro-batch can be made shorter by a part worth the loss, from all the work of operators to the least."""
+        return all_s - least_s >= _WORTH * (self._beside_s(rows) + all_s)
 
     def expect(self, rows: float, work_s: float) -> None:
         """Note what the next micro-batch should take, to compare it with what it will have taken."""

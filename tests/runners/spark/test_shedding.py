@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from penstock.runners.local.runner import LocalRunner
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
 from penstock.runners.spark.driver.app import App
 from penstock.runners.spark.driver.counters import count_readers
+from penstock.runners.spark.driver.run import Run
 
 pytestmark = pytest.mark.spark
 
@@ -115,3 +118,52 @@ def test_rows_are_left_out_by_a_column_that_the_query_does_not_read(spark: Spark
         assert report.entries[entry.entry]["shed"] == 0.25 * SIZE
     finally:
         run.stop()
+
+
+OVERLOAD = """
+CREATE STREAM tick (symbol STRING, price DOUBLE, ts TIMESTAMP, WATERMARK ts DELAY OF INTERVAL 1 SECOND)
+USING feed OPTIONS (workload 'stocks.tick', rate '60000', ends_with '{ends}');
+CREATE FUNCTION slow(price DOUBLE) RETURNS DOUBLE USING python OPTIONS (callable 'sql_functions:slow', kind 'rows');
+CREATE CQ exact AS SELECT symbol, window_end() AS until, COUNT(*) AS n FROM tick [RANGE 1 SECOND] GROUP BY symbol
+OUTPUT TO parquet OPTIONS (path '{out}');
+CREATE CQ loose WITH QOS (LATENCY <= INTERVAL 1 SECOND MUST, LOSS <= 95 PERCENT) AS
+SELECT symbol, window_end() AS until, COUNT(*) AS n, MAX(slow(price)) AS price FROM tick [RANGE 1 SECOND] GROUP BY symbol;
+"""
+
+
+def test_an_overload_loses_rows_of_the_query_that_allows_it_and_goes_on_after_a_stop(spark: SparkSession, tmp_path: Path) -> None:
+    """The controller against real costs: it begins by itself, another run goes on, and every row is accounted for."""
+    ends, out = tmp_path / "over", tmp_path / "exact"
+    text = OVERLOAD.format(ends=ends, out=out)
+    lost = []
+    for turn in range(2):
+        run = App.from_text(text).start(tmp_path / "checkpoint", spark=spark, shards=2)
+        try:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and len(shed_shares(run)) < 3:
+                time.sleep(0.2)
+            lost.append(len(shed_shares(run)))
+            if turn:
+                ends.touch()
+                run.process_all_available()
+                run.end()
+            report = run.report()
+            assert report is not None
+            assert all(reader.is_complete for reader in count_readers(run.job, report))
+            read = max(entry["read"] for entry in report.entries.values())
+        finally:
+            run.stop()
+    assert min(lost) >= 3
+    assert {"shed"} <= {entry["action"] for entry in run._launch.checkpoint.history.entries()}
+    # The other query has had every row.
+    assert sum(pq.read_table(out).column("n").to_pylist()) == read
+
+
+def shed_shares(run: Run) -> list[float]:
+    """Of the micro-batches that lost rows: which share of the rows that came to an entry or a queue."""
+    found = []
+    for before, after in pairwise(run.reports()):
+        for name in after.operators.keys() | after.entries.keys():
+            now, then = (each.operators.get(name, each.entries.get(name, {})).get("shed", 0) for each in (after, before))
+            found += [now - then] if now > then else []
+    return found

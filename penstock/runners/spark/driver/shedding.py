@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -15,7 +15,6 @@ from penstock.lowering.shedding import has_weights
 from penstock.model.durations import micros_of
 from penstock.model.elements import BUDGET
 from penstock.model.qos import Measure, Priority
-from penstock.qos.optimizer.optimizer import Action
 from penstock.qos.shedding.batch_load import BatchLoad, MeasuredBatch
 from penstock.qos.shedding.controller import LoadEstimate, SheddingController, SheddingSettings
 from penstock.qos.shedding.load import LoadModel
@@ -26,6 +25,7 @@ from penstock.runners.spark.checkpoints.editions import BatchContext
 from penstock.runners.spark.data_path.sources import source_name
 from penstock.runners.spark.driver.arrivals import Arrivals
 from penstock.runners.spark.driver.counters import arrived_by_stream
+from penstock.runners.spark.driver.loss_history import LossHistory, Lost
 from penstock.runners.spark.driver.losses import Shed
 from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.service import terms_of
@@ -40,8 +40,6 @@ _NEWEST = 0.3
 _LEAST_ROOM_S = 1e-3
 #: A query that had nothing to do for so long was idle: rows that come then have not waited.
 _IDLE_S = 0.2
-#: Changes of what is left out that are worth a line in the history, and the time between two such lines.
-_WORTH_TELLING, _PAUSE_S = 0.1, 3.0
 #: Shares below this are none.
 _LEAST_SHARE = 0.001
 
@@ -91,6 +89,7 @@ class LossController:
         self._parallel = job.shards / ceil(job.shards / max(cores, 1))
         self._load = BatchLoad(self._latency_s, self._trigger_s)
         self._paths = query_paths(job, job.contracts)
+        self._queries = {path.id: path.query for path in self._paths}
         self._weights = {query: terms_of(job, query).weight for query in job.outputs}
         entries = {source.route.entry: source.route.stream.name for stage in job.stages for source in stage.sources}
         self._streams = entries
@@ -104,7 +103,7 @@ class LossController:
         self._planned_ms: int | None = None
         self._last: BatchReport | None = None
         self._places: _Places | None = None
-        self._told, self._told_ms, self._cannot = 0.0, 0, False
+        self._history = LossHistory(checkpoint.history, self._latency_s, self._asking)
 
     @property
     def is_needed(self) -> bool:
@@ -143,7 +142,7 @@ class LossController:
         if places is None or self._heard % _REPLAN == 0:
             places = self._places = self._chosen_places(places)
         found = self._estimate(places, rows, self._waited_s(since_s))
-        self._tell(places, found, rows, context)
+        self._tell(places, found, sum(rows.values()), context)
         return {self._name(place): places.detail(place, share) for place, share in found.shares.items() if share >= _LEAST_SHARE}
 
     def _waited_s(self, since_s: float) -> float:
@@ -157,7 +156,11 @@ class LossController:
         room_s = max(room_s if self._budget_s is None else min(room_s, self._budget_s), _LEAST_ROOM_S)
         rates = {entrance(entry): rows[stream] * self._asked[entry] / room_s for entry, stream in self._streams.items()}
         found = places.controller.estimate(rates, self._waiting(places) if self._budget_s is not None else {})
-        self._load.expect(total, places.model.load(rates, found.shares) * room_s)
+        most = {place: each.capacity for place, each in places.placed.items()}
+        all_s, least_s, some_s = (places.model.load(rates, shares) * room_s for shares in ({}, most, found.shares))
+        if found.shares and not self._load.can_help(total, all_s, least_s):
+            found, some_s = replace(found, shares={}), all_s
+        self._load.expect(total, some_s)
         return found
 
     def _waiting(self, places: _Places) -> dict[Place, int]:
@@ -227,51 +230,13 @@ class LossController:
 
     # -- history ------------------------------------------------------------------------------------------------------
 
-    def _tell(self, places: _Places, found: LoadEstimate, rows: Mapping[str, float], context: BatchContext) -> None:
-        """Note when rows begin to be left out, when more or fewer are, when none are, and when more should be than may be."""
-        lost = max(found.shares.values(), default=0.0)
-        if not found.is_feasible and not self._cannot:
-            self._note(Action.CANNOT, places, found, rows, context)
-        self._cannot = not found.is_feasible
-        is_turn = bool(lost) != bool(self._told)
-        is_change = abs(lost - self._told) >= _WORTH_TELLING and context.planned_ms - self._told_ms >= 1000 * _PAUSE_S
-        if is_turn or is_change:
-            self._note(Action.SHED if lost > self._told else Action.RESTORE, places, found, rows, context)
-            self._told, self._told_ms = lost, context.planned_ms
+    def _tell(self, places: _Places, found: LoadEstimate, rows: float, context: BatchContext) -> None:
+        excess = found.residual / max(found.offered, found.residual) if found.residual else 0.0
+        self._history.hear([self._lost_at(places, *each) for each in found.shares.items()], excess, rows, self._last, context)
 
-    def _note(self, action: Action, places: _Places, found: LoadEstimate, rows: Mapping[str, float], context: BatchContext) -> None:
-        last, total = self._last, sum(rows.values())
-        reasons = {
-            Action.SHED: f"{total:,.0f} rows have come for one micro-batch, more than can be processed within a latency of "
-            f"{self._latency_s:g} s of '{self._asking}'",
-            Action.RESTORE: "fewer rows come, or they cost less",
-            Action.CANNOT: f"{found.residual / max(found.offered, found.residual):.0%} of the work is too much even with all "
-            "loss that contracts allow",
-        }
-        took_s = last.duration_ms / 1000 if last is not None else 0.0
-        policy = last.policy if last is not None else ""
-        self._checkpoint.history.append(
-            {
-                "at_ms": context.planned_ms, "epoch": context.epoch, "action": action.value, "strategy": policy, "before": policy,
-                "query": self._asking, "reason": reasons[action] + self._losses_told(places, found), "scores": {},
-                "measured": [
-                    {
-                        "query": self._asking, "measure": Measure.LATENCY.value, "measured": took_s, "expected": self._latency_s,
-                        "class": Priority.MUST_SATISFY.value, "is_kept": action is Action.RESTORE,
-                        "text": f"the micro-batch before took {took_s:.2f} s, latency promised {self._latency_s:.2f} s",
-                    }
-                ],
-            }
-        )  # fmt: skip
-
-    def _losses_told(self, places: _Places, found: LoadEstimate) -> str:
-        queries = {path.id: path.query for path in self._paths}
-        told = []
-        for place, share in found.shares.items():
-            of = place[0] if place[0] in self._streams else f"those that come to {place[0]}"
-            mine = sorted({queries[path] for path in places.placed[place].paths})
-            told.append(f"{share:.1%} of the rows of {of} ({', '.join(mine)})")
-        return f"; left out: {'; '.join(told)}" if told else ""
+    def _lost_at(self, places: _Places, place: Place, share: float) -> Lost:
+        where = place[0] if place[0] in self._streams else f"those that come to {place[0]}"
+        return Lost(where, share, sorted({self._queries[path] for path in places.placed[place].paths}))
 
 
 def _strictest_latency(job: Job) -> tuple[float, str]:

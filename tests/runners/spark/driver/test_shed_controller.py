@@ -130,7 +130,8 @@ def test_the_least_important_query_loses_first(tmp_path: Path) -> None:
     bench.run(3 * HIGHEST, 10)
     assert bench.share_of("t") == pytest.approx(0.3, abs=0.001)
     assert bench.share_of("s") == pytest.approx(0.5, abs=0.001)
-    assert bench.actions.count("cannot") == 1
+    assert bench.actions[:2] == ["shed", "shed"]
+    assert "cannot" in bench.actions
     bench.run(0.1 * HIGHEST, 60)
     assert bench.shed == {}
 
