@@ -48,5 +48,5 @@ NO_FUNCTION = 3
 
 
 def slow(price: float | None) -> float | None:
-    """Some tens of microseconds for each row."""
-    return None if price is None else price + sum(range(1_000)) * 0.0
+    """A tenth of a millisecond for each row."""
+    return None if price is None else price + sum(range(10_000)) * 0.0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from penstock.qos.capacity.batch_costs import fitted
 
@@ -99,17 +101,23 @@ class BatchLoad:
         half = self._aim_s / 2
         return min(self._aim_s - trigger_s, trigger_s) if trigger_s >= half else half
 
-    def go_on_from(self, other: BatchLoad) -> None:
-        """Take over what another one has learnt, of the same run with other queries."""
-        self._batches.extend(other._batches)
-        self._savings.extend(other._savings)
-        self._beside.extend(other._beside)
-        self._fixed_s, self._row_s, self._drift = other._fixed_s, other._row_s, other._drift
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "batches": [list(each) for each in self._batches], "savings": list(self._savings), "beside": list(self._beside),
+            "line": [self._fixed_s, self._row_s],
+        }  # fmt: skip
+
+    def restore(self, known: Mapping[str, Any]) -> None:
+        """Go on with what another one has learnt, in an earlier run or of other queries of this one."""
+        self._batches.extend((rows, seconds) for rows, seconds in known["batches"])
+        self._savings.extend(known["savings"])
+        self._beside.extend(known["beside"])
+        self._fixed_s, self._row_s = known["line"]
 
     @property
     def is_known(self) -> bool:
         """Whether there is anything to go by."""
-        return bool(self._batches)
+        return bool(self._beside)
 
     @property
     def entry_s(self) -> float:

@@ -61,6 +61,15 @@ class Arrivals:
             found[stream] = self._per_second.get(stream, 0.0) * since_s if distance is None or rate is None else distance * rate
         return found
 
+    @property
+    def learnt(self) -> dict[str, dict[str, float]]:
+        return {"per_distance": dict(self._per_distance), "per_second": dict(self._per_second)}
+
+    def go_on(self, learnt: Mapping[str, Mapping[str, float]], offsets: Mapping[str, str]) -> None:
+        """Go on with what another one has learnt; `offsets` are those of the last micro-batch."""
+        self._per_distance, self._per_second = dict(learnt.get("per_distance", {})), dict(learnt.get("per_second", {}))
+        self._offsets = {stream: json.loads(offsets[name]) for stream, name in self._names.items() if name in offsets}
+
     def hear(self, arrived: Mapping[str, int]) -> None:
         """Rows that the micro-batch had which was asked about last."""
         for stream, rows in arrived.items():

@@ -84,9 +84,8 @@ class Controllers:
         if self._launch.options.available_now:
             return None
         found = LossController(job, self._checkpoint, self._last_report, self.prices, self._launch.options.trigger, cores)
-        before = self._launch.losses.controller
-        if before is not None:
-            found.go_on_from(before)
+        losses = self._launch.losses
+        found.go_on(losses.controller.learnt() if losses.controller is not None else losses.learnt)
         return found if found.is_needed else None
 
     def shared_among(self, job: Job) -> MemorySharing | None:

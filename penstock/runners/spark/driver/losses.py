@@ -34,16 +34,18 @@ class Losses:
         last = self._checkpoint.last("offsets")
         self._planned = -1 if last is None else last
         found = self._checkpoint.recall(LOSSES) or {}
+        #: What the controller of an earlier run has learnt.
+        self.learnt: Mapping[str, Any] = found.get("learnt", {})
         #: From which micro-batch on what is left out; oldest first.
         self._known: list[tuple[int, Shed]] = [(int(epoch), shed) for epoch, shed in found.get("since", ())]
 
     def of(self, epoch: int, context: BatchContext) -> Shed:
         """What is left out of a micro-batch that is about to run."""
         before = next((shed for since, shed in reversed(self._known) if since <= epoch), {})
-        if epoch <= self._planned:
-            return before
         wanted = self.controller.decide(context) if self.controller is not None else {}
-        if wanted != before:
-            self._known = [*(each for each in self._known if each[0] < epoch), (epoch, wanted)][-_KEPT:]
-            self._checkpoint.remember(LOSSES, {"since": self._known})
+        if epoch <= self._planned or wanted == before:
+            return before
+        learnt = self.controller.learnt() if self.controller is not None else {}
+        self._known = [*(each for each in self._known if each[0] < epoch), (epoch, wanted)][-_KEPT:]
+        self._checkpoint.remember(LOSSES, {"since": self._known, "learnt": learnt})
         return wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -20,7 +21,7 @@ from penstock.qos.shedding.controller import LoadEstimate, SheddingController, S
 from penstock.qos.shedding.load import LoadModel
 from penstock.qos.shedding.placement import PlacedShedder
 from penstock.runners.queue_shedding import place_name
-from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
+from penstock.runners.spark.checkpoints.checkpoint import Checkpoint, batch_planned
 from penstock.runners.spark.checkpoints.editions import BatchContext
 from penstock.runners.spark.data_path.sources import source_name
 from penstock.runners.spark.driver.arrivals import Arrivals
@@ -31,7 +32,11 @@ from penstock.runners.spark.driver.reports import BatchReport
 from penstock.runners.spark.driver.service import terms_of
 
 #: Micro-batches of which nothing is learnt: workers start, loops are compiled.
-_WARM_UP = 2
+_WARM_UP = 1
+#: The newest micro-batches by whose work prices are corrected, and by how much that must move before places are chosen anew.
+_COMPARED, _MOVED = 3, 0.2
+#: Work that is a smaller part of its micro-batch is too little to tell anything.
+_WORTH_COMPARING = 0.05
 #: Micro-batches after which places are chosen anew, with newer prices.
 _REPLAN = 10
 #: How much of the newest figure counts, where figures of micro-batches are evened out.
@@ -54,6 +59,16 @@ class _Places:
 
     def detail(self, place: Place, share: float) -> Mapping[str, Any]:
         return drop_detail(self.placed[place].drop, round(share, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Worked:
+    """A micro-batch: rows that its queries asked for, what it left out of them, how long operators worked, and how long it took."""
+
+    rows: Mapping[Place, float]
+    shed: Shed
+    work_s: float
+    seconds: float
 
 
 class LossController:
@@ -103,6 +118,11 @@ class LossController:
         self._planned_ms: int | None = None
         self._last: BatchReport | None = None
         self._places: _Places | None = None
+        #: What the newest micro-batch leaves out; those before it with their work; and by how much prices are corrected.
+        self._shed: Shed = {}
+        self._shed_epoch = -1
+        self._worked: deque[_Worked] = deque(maxlen=_COMPARED)
+        self._price_level = 1.0
         self._history = LossHistory(checkpoint.history, self._latency_s, self._asking)
 
     @property
@@ -110,13 +130,27 @@ class LossController:
         """Whether there is a latency to keep, and anything may be lost for it."""
         return bool(self._latency_s) and any(path.max_error for path in self._paths)
 
-    def go_on_from(self, other: LossController) -> None:
-        """Take over what another one has learnt, before queries came or went."""
-        self._load.go_on_from(other._load)
-        self._heard, self._epoch, self._last = other._heard, other._epoch, other._last
-        self._planned_ms = other._planned_ms
-        if self._streams.values() == other._streams.values():
-            self._arrivals = other._arrivals
+    def learnt(self) -> Mapping[str, Any]:
+        """What another one can go on with, after a start or when queries have come or gone."""
+        last = self._worked[-1] if self._worked else None
+        rows = [[*place, number] for place, number in last.rows.items()] if last is not None else []
+        worked = [rows, last.shed, last.work_s, last.seconds] if last is not None else None
+        return {"load": self._load.snapshot(), "arrivals": self._arrivals.learnt, "worked": worked}
+
+    def go_on(self, learnt: Mapping[str, Any]) -> None:
+        """Begin with what another one has learnt: then the first micro-batch is judged already."""
+        if not learnt:
+            return
+        last = self._checkpoint.last("offsets")
+        if last is not None:
+            planned = batch_planned(self._checkpoint.directory, last)
+            self._arrivals.go_on(learnt["arrivals"], planned.offsets)
+            self._planned_ms = planned.planned_ms
+        self._load.restore(learnt["load"])
+        if learnt["worked"] is not None:
+            rows, shed, work_s, seconds = learnt["worked"]
+            self._worked.append(_Worked({(name, port): number for name, port, number in rows}, shed, work_s, seconds))
+        self._heard = _WARM_UP + 1
 
     def correct(self, is_broken: bool, seconds: float) -> None:
         """Hear whether answers were too late in the last seconds, as measured: if so, use less of the time there is."""
@@ -139,11 +173,15 @@ class LossController:
         if self._heard <= _WARM_UP or not self._load.is_known or not any(rows.values()):
             return {}
         places = self._places
-        if places is None or self._heard % _REPLAN == 0:
+        if places is None or self._heard % _REPLAN == 0 or abs(self._dearer(places.model) - 1) > _MOVED:
             places = self._places = self._chosen_places(places)
         found = self._estimate(places, rows, self._waited_s(since_s))
         self._tell(places, found, sum(rows.values()), context)
-        return {self._name(place): places.detail(place, share) for place, share in found.shares.items() if share >= _LEAST_SHARE}
+        self._shed_epoch = context.epoch
+        self._shed = {
+            self._name(place): places.detail(place, share) for place, share in found.shares.items() if share >= _LEAST_SHARE
+        }
+        return self._shed
 
     def _waited_s(self, since_s: float) -> float:
         """How long the oldest rows have waited: since the micro-batch before was planned, if it left no pause."""
@@ -173,13 +211,33 @@ class LossController:
 
     def _chosen_places(self, before: _Places | None) -> _Places:
         """Places for shedders by the newest prices; those that are active stay so where they still have a place."""
-        model, placed = shedders(
-            self._job, self._paths, self._prices(), self._load.entry_s, self._parallel, self._may_lose_inside, self._weights
-        )
+        for _ in range(2):  # by the prices that are known, then by what operators really took
+            model, placed = shedders(
+                self._job, self._paths, self._prices(), self._load.entry_s, self._parallel / self._price_level,
+                self._may_lose_inside, self._weights,
+            )  # fmt: skip
+            self._price_level *= self._dearer(model)
         controller = SheddingController(model, placed, self._paths, SheddingSettings(headroom=1.0), self._weights)
         if before is not None:
             controller.go_on_from(before.controller)
         return _Places(model, {each.place: each for each in placed}, controller)
+
+    def _dearer(self, model: LoadModel) -> float:
+        """How many times as much operators took in the newest micro-batches as prices say; those are learnt more slowly."""
+        if self._budget_s is not None:  # what waits in queues is not the work of the rows that came
+            return 1.0
+        found = expected = whole = 0.0
+        # Of rows that came to other queries nothing is known.
+        for worked in (each for each in self._worked if each.rows.keys() <= model.figures.keys()):
+            shares = {
+                place: float(worked.shed[name]["share"]) for place in model.figures if (name := self._name(place)) in worked.shed
+            }
+            entering = sum(
+                rows * (1 - shares.get(place, 0.0)) / model.figures[place].capacity for place, rows in worked.rows.items()
+            )
+            expected += model.load(worked.rows, shares) - entering
+            found, whole = found + worked.work_s, whole + worked.seconds
+        return found / expected if expected > 0 and found > _WORTH_COMPARING * whole else 1.0
 
     def _may_lose_inside(self, query: str) -> bool:
         """Estimates know which share of an entry was left out, not what is left out behind it."""
@@ -198,8 +256,10 @@ class LossController:
         lost = self._lost(report)
         self._count_asked(report)
         if self._heard > _WARM_UP:
-            work_s = report.work_ns / 1e9 / self._parallel
-            self._load.hear(MeasuredBatch(sum(arrived.values()), report.duration_ms / 1000, work_s, lost))
+            work_s, seconds = report.work_ns / 1e9 / self._parallel, report.duration_ms / 1000
+            self._load.hear(MeasuredBatch(sum(arrived.values()), seconds, work_s, lost))
+            rows = {entrance(entry): arrived[stream] * self._asked[entry] for entry, stream in self._streams.items()}
+            self._worked.append(_Worked(rows, self._shed if report.epoch == self._shed_epoch else {}, work_s, seconds))
 
     def _count_asked(self, report: BatchReport) -> None:
         """While rows are left out nobody knows which of them the filters behind would have rejected."""
