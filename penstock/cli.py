@@ -136,6 +136,12 @@ def run(
     ] = False,
     reset: Reset = None,
     force: Force = False,
+    suspend: Annotated[
+        bool,
+        typer.Option(
+            "--suspend", help="Under overload that no LOSS makes up for, give the least important queries no rows for a while."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run an application until its data ends, --seconds are over, or Ctrl-C.
@@ -149,7 +155,7 @@ def run(
     options = RunOptions(
         folder, seconds=seconds, trigger=trigger, available_now=available_now, shards=shards, master=master,
         conf=parse_conf(conf or []), policy=policy, budget=budget, quarantine=quarantine, log=folder / "penstock" / "spark.log",
-        watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()), force=force,
+        watch_joins=watch_joins, memory=memory, append=append, reset=tuple(reset or ()), force=force, suspend=suspend,
     )  # fmt: skip
     raise typer.Exit(run_application(file, options, as_json))
 

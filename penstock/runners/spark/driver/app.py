@@ -80,6 +80,7 @@ class App:
         reset: Collection[str] = (),
         learn_prices: bool = True,
         force: bool = False,
+        suspend: bool = False,
     ) -> Run:
         """Start the queries and return at once.
 
@@ -114,6 +115,10 @@ class App:
             by what is usual. It matters with a budget.
         force
             Start also if, by what earlier runs of the checkpoint have measured, a promise that must be kept would not be.
+        suspend
+            If more rows come than can be processed in time with all the loss that contracts allow, give queries no rows, those of
+            least weight first, until the others are in time; whether they allow loss does not matter then. Without it all queries
+            go on, and are late.
 
         Notes
         -----
@@ -134,7 +139,16 @@ class App:
                 refuse_unfit(job, edition.catalog, place, base.sparkContext.defaultParallelism, trigger)
             place.settle_edition(edition)
             options = LaunchOptions(
-                told, trigger, available_now, budget, _quarantine(place, quarantine), watch_joins, memory, append, learn_prices
+                told,
+                trigger,
+                available_now,
+                budget,
+                _quarantine(place, quarantine),
+                watch_joins,
+                memory,
+                append,
+                learn_prices,
+                suspend,
             )
             return Run(Launch(place, query_session(base, shard_count), shard_count, options, self.functions), edition)
         except BaseException:

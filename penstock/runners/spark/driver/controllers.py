@@ -83,7 +83,8 @@ class Controllers:
         """Who decides about loss. What is processed once and then stops has no latency to keep, whatever contracts say."""
         if self._launch.options.available_now:
             return None
-        found = LossController(job, self._checkpoint, self._last_report, self.prices, self._launch.options.trigger, cores)
+        options = self._launch.options
+        found = LossController(job, self._checkpoint, self._last_report, self.prices, options.trigger, cores, options.suspend)
         losses = self._launch.losses
         found.go_on(losses.controller.learnt() if losses.controller is not None else losses.learnt)
         return found if found.is_needed else None

@@ -73,6 +73,21 @@ class OperatorCounts:
     queue_rows: int
     given_up: int = 0
     passed_over: int = 0
+    shed: int = 0
+
+    @property
+    def losses(self) -> str:
+        """Rows that were left out in front of it, for people; "" if none were.
+
+        Examples
+        --------
+        >>> OperatorCounts("GroupBy4", ("loose",), 0, 0, 0, 0, 0, shed=1200).losses
+        '1,200 rows were left out in front of GroupBy4 (for loose); they count as used above'
+        """
+        if not self.shed:
+            return ""
+        queries = ", ".join(self.queries)
+        return f"{self.shed:,} rows were left out in front of {self.operator} (for {queries}); they count as used above"
 
     @property
     def constraint_savings(self) -> str:
@@ -139,7 +154,7 @@ def count_queries(job: Job, report: BatchReport) -> list[QueryCounts]:
 
 
 def count_operators(job: Job, report: BatchReport) -> list[OperatorCounts]:
-    """Operators that have kept anything so far, in the order rows pass them."""
+    """Operators that have kept anything so far, or in front of which rows were left out, in the order rows pass them."""
     kinds = ("state_rows", "state_bytes", "expired", "purged", "queue_rows")
     return [
         OperatorCounts(
@@ -148,9 +163,10 @@ def count_operators(job: Job, report: BatchReport) -> list[OperatorCounts]:
             **{kind: counters.get(kind, 0) for kind in kinds},
             given_up=counters.get("failed_traces", 0),
             passed_over=counters.get("skipped", 0),
+            shed=counters.get("shed", 0),
         )
         for node, queries, counters in _operators(job, report)
-        if any(counters.get(kind, 0) for kind in (*kinds, "failed_traces"))
+        if any(counters.get(kind, 0) for kind in (*kinds, "failed_traces", "shed"))
     ]
 
 

@@ -41,6 +41,7 @@ class LaunchOptions:
     memory: str | None
     append: bool
     learn_prices: bool = True
+    suspend: bool = False
 
 
 class Launch:

@@ -13,6 +13,7 @@ from penstock.lowering.jobs import Job
 from penstock.lowering.loss_paths import entrance, query_paths, shedders
 from penstock.lowering.sheddable import drop_detail
 from penstock.lowering.shedding import has_weights
+from penstock.model.drop_preferences import DropPreference
 from penstock.model.durations import micros_of
 from penstock.model.elements import BUDGET
 from penstock.model.qos import Measure, Priority
@@ -58,7 +59,9 @@ class _Places:
     controller: SheddingController
 
     def detail(self, place: Place, share: float) -> Mapping[str, Any]:
-        return drop_detail(self.placed[place].drop, round(share, 3))
+        """Queries that stand still lose all rows, whether a shedder stands there or not."""
+        known = self.placed.get(place)
+        return drop_detail(known.drop if known is not None and share < 1 else DropPreference(), round(share, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,8 @@ class LossController:
         Time between micro-batches; None: they follow each other at once.
     cores
         That shards run on.
+    suspends
+        Whether queries get no rows, those of least weight first, if all loss that contracts allow is not enough.
 
     References
     ----------
@@ -96,13 +101,14 @@ class LossController:
 
     def __init__(
         self, job: Job, checkpoint: Checkpoint, report: Callable[[], BatchReport | None],
-        prices: Callable[[], Mapping[str, Sequence[Price]]], trigger: str | None, cores: int,
+        prices: Callable[[], Mapping[str, Sequence[Price]]], trigger: str | None, cores: int, suspends: bool = False,
     ) -> None:  # fmt: skip
         self._job, self._checkpoint, self._report, self._prices = job, checkpoint, report, prices
         self._latency_s, self._asking = _strictest_latency(job)
         self._trigger_s = micros_of(trigger, "trigger") / 1e6 if trigger else 0.0
         self._parallel = job.shards / ceil(job.shards / max(cores, 1))
         self._load = BatchLoad(self._latency_s, self._trigger_s)
+        self._suspends = suspends
         self._paths = query_paths(job, job.contracts)
         self._queries = {path.id: path.query for path in self._paths}
         self._weights = {query: terms_of(job, query).weight for query in job.outputs}
@@ -128,7 +134,7 @@ class LossController:
     @property
     def is_needed(self) -> bool:
         """Whether there is a latency to keep, and anything may be lost for it."""
-        return bool(self._latency_s) and any(path.max_error for path in self._paths)
+        return bool(self._latency_s) and (self._suspends or any(path.max_error for path in self._paths))
 
     def learnt(self) -> Mapping[str, Any]:
         """What another one can go on with, after a start or when queries have come or gone."""
@@ -194,7 +200,9 @@ class LossController:
         room_s = max(room_s if self._budget_s is None else min(room_s, self._budget_s), _LEAST_ROOM_S)
         rates = {entrance(entry): rows[stream] * self._asked[entry] / room_s for entry, stream in self._streams.items()}
         found = places.controller.estimate(rates, self._waiting(places) if self._budget_s is not None else {})
-        most = {place: each.capacity for place, each in places.placed.items()}
+        most = {place: each.capacity for place, each in places.placed.items()} | {
+            place: share for place, share in found.shares.items() if share == 1
+        }
         all_s, least_s, some_s = (places.model.load(rates, shares) * room_s for shares in ({}, most, found.shares))
         if found.shares and not self._load.can_help(total, all_s, least_s):
             found, some_s = replace(found, shares={}), all_s
@@ -217,7 +225,9 @@ class LossController:
                 self._may_lose_inside, self._weights,
             )  # fmt: skip
             self._price_level *= self._dearer(model)
-        controller = SheddingController(model, placed, self._paths, SheddingSettings(headroom=1.0), self._weights)
+        controller = SheddingController(
+            model, placed, self._paths, SheddingSettings(headroom=1.0, suspends=self._suspends), self._weights
+        )
         if before is not None:
             controller.go_on_from(before.controller)
         return _Places(model, {each.place: each for each in placed}, controller)
@@ -296,7 +306,7 @@ class LossController:
 
     def _lost_at(self, places: _Places, place: Place, share: float) -> Lost:
         where = place[0] if place[0] in self._streams else f"those that come to {place[0]}"
-        return Lost(where, share, sorted({self._queries[path] for path in places.placed[place].paths}))
+        return Lost(where, share, sorted({self._queries[path] for path in places.model.chain(place)[-1].paths}))
 
 
 def _strictest_latency(job: Job) -> tuple[float, str]:

@@ -350,6 +350,8 @@ class Ending:
             broken = f"broken for {promise.broken_s:.0f} s of this run" if promise.broken_s else "kept throughout"
             console.print(f"contract of {promise.query}: {broken}; at the end {promise}", highlight=False, markup=False)
         for operator in summary.operators:
+            if operator.losses:
+                console.print(operator.losses, highlight=False, markup=False)
             if operator.constraint_savings:
                 console.print(f"constraints: {operator.constraint_savings}", highlight=False, markup=False)
         if summary.refused:

@@ -41,7 +41,7 @@ class RunOptions:
         follow with the same checkpoint.
     log
         Where Spark's own messages go.
-    watch_joins, memory, append, reset, force
+    watch_joins, memory, append, reset, force, suspend
         As in `App.start`.
     """
 
@@ -62,6 +62,7 @@ class RunOptions:
     append: bool = False
     reset: tuple[str, ...] = ()
     force: bool = False
+    suspend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _run_queries(
         shards=options.shards, trigger=options.trigger, available_now=options.available_now,
         policy=options.policy, budget=options.budget, quarantine=options.quarantine,
         watch_joins=options.watch_joins, memory=options.memory, append=options.append,
-        reset=options.reset, force=options.force,
+        reset=options.reset, force=options.force, suspend=options.suspend,
     )  # fmt: skip
     learnt = map(JoinMemory.from_json, place.recall(JOINS) or ())
     history = RunHistory(app.catalog.name, run.job, run.filters, learnt)

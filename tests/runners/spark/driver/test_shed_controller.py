@@ -39,14 +39,14 @@ FIXED_S, READ_S, ROW_S = 0.1, 2e-6, 1e-4
 class Bench:
     """Micro-batches that take the rows that came since the one before, and lose what was decided when they began."""
 
-    def __init__(self, folder: Path, text: str = STREAMS + QUERIES, trigger: str | None = None) -> None:
+    def __init__(self, folder: Path, text: str = STREAMS + QUERIES, trigger: str | None = None, **how: bool) -> None:
         self.job = looped(build_job(parse_application(text), 2))
         (stage,) = self.job.stages
         self.checkpoint = Checkpoint(folder)
         self.last_report: BatchReport | None = None
         prices = {node.id: [Price(0.0, ROW_S * 1e9) for _ in node.sources] for node in stage.graph.nodes}
         self.losses = Losses(self.checkpoint)
-        controller = LossController(self.job, self.checkpoint, lambda: self.last_report, lambda: prices, trigger, cores=1)
+        controller = LossController(self.job, self.checkpoint, lambda: self.last_report, lambda: prices, trigger, cores=1, **how)
         self.losses.controller = controller if controller.is_needed else None
         self.controller = controller
         self.streams = {source.route.entry: source.route.stream.name for source in stage.sources}
@@ -177,6 +177,25 @@ def test_a_latency_that_is_broken_all_the_same_makes_micro_batches_smaller(tmp_p
         bench.controller.correct(True, 3.0)
     bench.run(0.95 * HIGHEST, 20)
     assert bench.last_s < before
+
+
+def test_queries_of_least_weight_stand_still_if_that_is_wanted_and_nothing_else_helps(tmp_path: Path) -> None:
+    text = (
+        STREAMS
+        + """
+    CREATE CQ dear WEIGHT 5 WITH QOS (LATENCY <= INTERVAL 2 SECONDS) AS SELECT k FROM s;
+    CREATE CQ cheap AS SELECT k FROM t;
+    """
+    )
+    assert Bench(tmp_path / "without", text).losses.controller is None
+    bench = Bench(tmp_path / "with", text, suspends=True)
+    bench.run(0.5 * HIGHEST, 20)
+    assert bench.shed == {}
+    bench.run(1.4 * HIGHEST, 20)
+    assert (bench.share_of("t"), bench.share_of("s")) == (1.0, 0.0)
+    assert max(bench.latencies[-5:]) <= 2.0
+    bench.run(0.4 * HIGHEST, 40)
+    assert bench.shed == {}
 
 
 def test_a_budget_limits_what_there_is_time_for(tmp_path: Path) -> None:
