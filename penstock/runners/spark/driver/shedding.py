@@ -15,7 +15,6 @@ from penstock.lowering.sheddable import drop_detail
 from penstock.lowering.shedding import has_weights
 from penstock.model.drop_preferences import DropPreference
 from penstock.model.durations import micros_of
-from penstock.model.elements import BUDGET
 from penstock.model.qos import Measure, Priority
 from penstock.qos.shedding.batch_load import BatchLoad, MeasuredBatch
 from penstock.qos.shedding.controller import LoadEstimate, SheddingController, SheddingSettings
@@ -119,7 +118,6 @@ class LossController:
         self._asked = dict.fromkeys(entries, 1.0)
         self._totals: dict[str, tuple[int, int, int]] = {}
         self._budget_s: float | None = None
-        self._decisions_read = 0
         self._heard, self._epoch = 0, -1
         self._planned_ms: int | None = None
         self._last: BatchReport | None = None
@@ -172,7 +170,7 @@ class LossController:
         report = self._report()
         if report is not None and report.epoch != self._epoch:
             self._learn(report)
-        self._hear_budget()
+        self._budget_s = None if context.budget_ns is None else context.budget_ns / 1e9
         before_ms, self._planned_ms = self._planned_ms, context.planned_ms
         since_s = (context.planned_ms - before_ms) / 1000 if before_ms is not None else 0.0
         rows = self._arrivals.expected(context.offsets, since_s)
@@ -289,14 +287,6 @@ class LossController:
             lost = report.entries.get(entry, {}).get("shed", 0) - self._totals.get(entry, (0, 0, 0))[2]
             most[stream] = max(most.get(stream, 0), lost)
         return sum(most.values())
-
-    def _hear_budget(self) -> None:
-        control = self._checkpoint.control
-        known = len(control)
-        for kind, detail in control.read(self._decisions_read, known):
-            if kind == BUDGET:
-                self._budget_s = None if detail.get("ns") is None else detail["ns"] / 1e9
-        self._decisions_read = known
 
     # -- history ------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from penstock.kernel.work import Price
 from penstock.language.application import parse_application
 from penstock.lowering.looped import looped
 from penstock.lowering.stages import build_job
-from penstock.model.elements import BUDGET
 from penstock.runners.decisions import NO_DECISIONS
 from penstock.runners.editions.edition import Edition
 from penstock.runners.spark.checkpoints.checkpoint import Checkpoint
@@ -56,6 +55,7 @@ class Bench:
         self.epoch, self.now_ms, self.last_s = 0, 0, 0.1
         self.trigger_s = 0.0 if trigger is None else float(trigger.split()[0])
         self.latencies: list[float] = []
+        self.budget_ns: int | None = None
         self.shed: Mapping[str, Mapping[str, Any]] = {}
 
     def run(self, rate: float, batches: int) -> None:
@@ -65,7 +65,8 @@ class Bench:
             self.read = {stream: rows + came[stream] for stream, rows in self.read.items()}
             offsets = {stream: json.dumps({"topic": {"0": rows}}) for stream, rows in self.read.items()}
             edition = Edition.first("a", STREAMS + QUERIES, 0)
-            self.shed = self.losses.of(self.epoch, BatchContext(self.epoch, edition, NO_DECISIONS, self.now_ms, offsets))
+            context = BatchContext(self.epoch, edition, NO_DECISIONS, self.now_ms, offsets, self.budget_ns)
+            self.shed = self.losses.of(self.epoch, context)
             worked = 0.0
             for entry, counted in self.totals.items():
                 rows = came[self.streams[entry]]
@@ -202,7 +203,7 @@ def test_a_budget_limits_what_there_is_time_for(tmp_path: Path) -> None:
     bench = Bench(tmp_path, trigger="0.5 seconds")
     bench.run(0.5 * HIGHEST, 20)
     assert bench.shed == {}
-    bench.checkpoint.control.append(BUDGET, {"ns": 100_000_000})
+    bench.budget_ns = 100_000_000
     bench.run(0.5 * HIGHEST, 5)
     assert bench.shed
 
