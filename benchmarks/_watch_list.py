@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-WATCHED = (
-    "98.137.11.163", "66.218.84.137", "171.64.7.55", "17.253.144.10", "18.9.22.69", "128.32.189.7", "98.128.7.12", "208.80.154.224",
-)  # fmt: skip
+WATCHED = tuple(f"{network}.{host}" for network in ("98.137.11", "66.218.84", "171.64.7", "17.253.144") for host in range(1, 7))
 
 
 def likeness(address: str | None) -> float | None:
