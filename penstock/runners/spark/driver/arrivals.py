@@ -54,7 +54,7 @@ class Arrivals:
         self._since_s = since_s
         found = {}
         for stream, name in self._names.items():
-            after = json.loads(offsets[name]) if name in offsets else None
+            after = _read(offsets.get(name))
             self._distance[stream] = distance = _distance(self._offsets.get(stream), after)
             self._offsets[stream] = after
             rate = self._per_distance.get(stream)
@@ -68,7 +68,7 @@ class Arrivals:
     def go_on(self, learnt: Mapping[str, Mapping[str, float]], offsets: Mapping[str, str]) -> None:
         """Go on with what another one has learnt; `offsets` are those of the last micro-batch."""
         self._per_distance, self._per_second = dict(learnt.get("per_distance", {})), dict(learnt.get("per_second", {}))
-        self._offsets = {stream: json.loads(offsets[name]) for stream, name in self._names.items() if name in offsets}
+        self._offsets = {stream: _read(offsets.get(name)) for stream, name in self._names.items()}
 
     def hear(self, arrived: Mapping[str, int]) -> None:
         """Rows that the micro-batch had which was asked about last."""
@@ -83,6 +83,20 @@ class Arrivals:
 def _even(known: dict[str, float], stream: str, new: float) -> None:
     before = known.get(stream)
     known[stream] = new if before is None else before + _NEWEST * (new - before)
+
+
+def _read(offset: str | None) -> Any:
+    """An offset as Spark has written it; None for a source that has none yet, for which Spark writes a dash.
+
+    Examples
+    --------
+    >>> _read('{"0": 5}'), _read("-"), _read(None)
+    ({'0': 5}, None, None)
+    """
+    try:
+        return None if offset is None else json.loads(offset)
+    except ValueError:
+        return None
 
 
 def _distance(before: Any, after: Any) -> float | None:
