@@ -284,8 +284,8 @@ class LossController:
         """Rows that the micro-batch lost before operators; of a stream that several entries read the one counts that lost most."""
         most: dict[str, int] = {}
         for entry, stream in self._streams.items():
-            lost = report.entries.get(entry, {}).get("shed", 0) - self._totals.get(entry, (0, 0, 0))[2]
-            most[stream] = max(most.get(stream, 0), lost)
+            now, before = report.entries.get(entry, {}).get("shed", 0), self._totals.get(entry)
+            most[stream] = max(most.get(stream, 0), now - before[2] if before is not None else 0)
         return sum(most.values())
 
     # -- history ------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ class Bench:
         prices = {node.id: [Price(0.0, ROW_S * 1e9) for _ in node.sources] for node in stage.graph.nodes}
         self.losses = Losses(self.checkpoint)
         controller = LossController(self.job, self.checkpoint, lambda: self.last_report, lambda: prices, trigger, cores=1, **how)
+        controller.go_on(self.losses.learnt)
         self.losses.controller = controller if controller.is_needed else None
         self.controller = controller
         self.streams = {source.route.entry: source.route.stream.name for source in stage.sources}
@@ -167,6 +168,31 @@ def test_a_repeated_micro_batch_loses_the_same_rows(tmp_path: Path) -> None:
     assert again.losses.of(bench.epoch - 1, context) == bench.shed
     # The next one is decided anew; with nothing measured yet, nothing is left out.
     assert again.losses.of(bench.epoch, BatchContext(bench.epoch, edition, NO_DECISIONS, 0, {})) == {}
+
+
+def test_a_start_under_overload_leaves_rows_out_at_once_and_forgets_nothing(tmp_path: Path) -> None:
+    text = STREAMS + QUERIES.replace("50 PERCENT", "90 PERCENT").replace("30 PERCENT", "90 PERCENT")
+    before = Bench(tmp_path, text)
+    before.run(0.5 * HIGHEST, 20)
+    before.run(3 * HIGHEST, 20)
+    assert before.shed
+    write_offsets(tmp_path, before)
+    again = Bench(tmp_path, text)
+    again.totals, again.read, again.epoch = before.totals, before.read, before.epoch
+    again.now_ms, again.last_s = before.now_ms, before.last_s
+    again.run(3 * HIGHEST, 20)
+    assert again.latencies[0] <= 2.0
+    assert max(again.latencies) <= 2.0
+    again.run(0.3 * HIGHEST, 30)
+    assert again.shed == {}
+
+
+def write_offsets(folder: Path, bench: Bench) -> None:
+    """As Spark has written those of the last micro-batch."""
+    (folder / "spark" / "offsets").mkdir(parents=True)
+    offsets = [f"{stream}:{json.dumps({'topic': {'0': rows}})}" for stream, rows in bench.read.items()]
+    about = json.dumps({"batchTimestampMs": bench.now_ms - round(1000 * bench.last_s)})
+    (folder / "spark" / "offsets" / str(bench.epoch - 1)).write_text("\n".join(["v2", about, *offsets]))
 
 
 def test_a_latency_that_is_broken_all_the_same_makes_micro_batches_smaller(tmp_path: Path) -> None:
