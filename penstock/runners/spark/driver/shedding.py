@@ -16,6 +16,7 @@ from penstock.lowering.shedding import has_weights
 from penstock.model.drop_preferences import DropPreference
 from penstock.model.durations import micros_of
 from penstock.model.qos import Measure, Priority
+from penstock.qos.shedding.allocation import InGroups, by_weight
 from penstock.qos.shedding.batch_load import BatchLoad, MeasuredBatch
 from penstock.qos.shedding.controller import LoadEstimate, SheddingController, SheddingSettings
 from penstock.qos.shedding.load import LoadModel
@@ -45,6 +46,8 @@ _NEWEST = 0.3
 _LEAST_ROOM_S = 1e-3
 #: A query that had nothing to do for so long was idle: rows that come then have not waited.
 _IDLE_S = 0.2
+#: From so many shedders on they are ranked in groups, which takes less time and changes less often.
+_MANY = 100
 #: Shares below this are none.
 _LEAST_SHARE = 0.001
 
@@ -223,9 +226,9 @@ class LossController:
                 self._may_lose_inside, self._weights,
             )  # fmt: skip
             self._price_level *= self._dearer(model)
-        controller = SheddingController(
-            model, placed, self._paths, SheddingSettings(headroom=1.0, suspends=self._suspends), self._weights
-        )
+        ranking = InGroups() if len(placed) > _MANY else by_weight
+        settings = SheddingSettings(headroom=1.0, suspends=self._suspends, ranking=ranking)
+        controller = SheddingController(model, placed, self._paths, settings, self._weights)
         if before is not None:
             controller.go_on_from(before.controller)
         return _Places(model, {each.place: each for each in placed}, controller)
